@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCells(t *testing.T) {
+	all := allCells(2)
+	require.Len(t, all, 90)
+	assert.Len(t, allCells(manyProcs), 45, "the same GOMAXPROCS twice")
+
+	seen := map[string]bool{}
+	for _, c := range all {
+		assert.False(t, seen[c.name()], c.name())
+		seen[c.name()] = true
+	}
+	tests := map[string]struct {
+		re   string
+		want int
+	}{
+		"one":        {`^p2/g8/r90/6ns$`, 1},
+		"unanchored": {`g8/r90`, 6},
+		"p16":        {`^p16/`, 45},
+		"none":       {`g7`, 0},
+		"quick":      {quickGrid.String(), 10},
+		"latency":    {usualLatency.String(), 16},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Len(t, matching(all, regexp.MustCompile(tt.re)), tt.want)
+		})
+	}
+}
+
+func TestRoundTime(t *testing.T) {
+	ms := time.Millisecond
+	cpus := time.Duration(runtime.NumCPU())
+	tests := map[string]struct {
+		goroutines  int
+		turn        turn
+		wantAllCPUs time.Duration
+	}{
+		"least":      {2, shortTurn, 100 * ms},
+		"long, few":  {8, longTurn, max(100*ms, 800*ms/cpus)},
+		"long, many": {64, longTurn, max(100*ms, 2560*ms/cpus)},
+		"short":      {64, shortTurn, max(100*ms, 1280*ms/cpus)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := options{dur: 100 * ms, turn: tt.turn}
+			for _, procs := range []int{int(cpus), int(cpus) * 8} {
+				assert.Equal(t, tt.wantAllCPUs, o.roundTime(cell{procs: procs, goroutines: tt.goroutines}))
+			}
+		})
+	}
+	o := options{dur: ms, turn: longTurn}
+	assert.Equal(t, 2560*ms, o.roundTime(cell{procs: 1, goroutines: 64}), "on one processor")
+}
+
+func TestRotation(t *testing.T) {
+	var order []int
+	roundsOf(allLocks[:3], 3, func(_, lock int) { order = append(order, lock) })
+	assert.Equal(t, []int{0, 1, 2, 1, 2, 0, 2, 0, 1}, order)
+}
+
+func TestUsage(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"help":            {[]string{"-h"}, 0, "-only parts"},
+		"apps help":       {[]string{"apps", "-h"}, 0, "-benchtime duration"},
+		"policies help":   {[]string{"policies", "-h"}, 0, "-settings settings"},
+		"unknown command": {[]string{"nope"}, 2, `unknown command "nope"; there are: apps, policies`},
+		"unknown flag":    {[]string{"-nope"}, 2, "not defined"},
+		"argument":        {[]string{"-quick", "x"}, 2, `unexpected argument "x"`},
+		"unknown part":    {[]string{"-only", "grid,x"}, 2, `no part "x"; there are: pairs, grid`},
+		"unknown lock":    {[]string{"-locks", "x"}, 2, `no lock "x"; there are: rwsem, sync`},
+		"bad regexp":      {[]string{"-cells", "("}, 2, "-cells"},
+		"no such cell":    {[]string{"-cells", "g7"}, 2, "matches none of the"},
+		"negative":        {[]string{"-rounds", "-1"}, 2, "must be positive"},
+		"setting twice":   {[]string{"policies", "-settings", "claim=0;claim=0"}, 2, `"claim=0" is there twice`},
+		"unknown setting": {[]string{"policies", "-settings", "claim=0;nope=0"}, 2, "no such setting: nope=0"},
+		"policies cells":  {[]string{"policies", "-cells", "g7"}, 2, "matches none of the"},
+		"checks alone":    {[]string{"-locks", "mutex"}, 2, "need rwsem or sync"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			assert.Equal(t, tt.code, realMain(tt.args, &out, &out))
+			assert.Contains(t, out.String(), tt.want)
+		})
+	}
+}
+
+// tiny runs a part on next to nothing.
+func tiny(t *testing.T, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	args = append(args, "-quick", "-rounds", "1", "-dur", "5ms")
+	require.Zero(t, realMain(args, &stdout, &stderr), stderr.String())
+	assert.NotEmpty(t, stderr.String(), "no progress")
+	return stdout.String()
+}
+
+func TestTinyGrid(t *testing.T) {
+	out := tiny(t, "-only", "grid", "-cells", `^p16/g2/r50/6ns$`)
+	for _, l := range allLocks {
+		assert.Regexp(t, `p16/g2/r50/6ns +`+l.name, out)
+	}
+	assert.Contains(t, out, "geometric mean over 1 cells")
+	assert.Contains(t, out, "(1 of 90 cells)")
+}
+
+func TestTinyLatency(t *testing.T) {
+	out := tiny(t, "-only", "latency", "-cells", `^p16/g2/r50/6ns$`)
+	assert.Regexp(t, `read +rwsem\.RWMutex`, out)
+	assert.Regexp(t, `write +sync\.RWMutex`, out)
+}
+
+func TestTinyNoise(t *testing.T) {
+	out := tiny(t, "-only", "noise", "-cells", `^p16/g2/r50/6ns$`, "-locks", "sync")
+	assert.Regexp(t, `p16/g2/r50/6ns +sync\.RWMutex +\d`, out)
+}
+
+func TestTinyChecks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs for seconds")
+	}
+	out := tiny(t, "-only", "checks", "-locks", "sync")
+	assert.Regexp(t, `sync\.RWMutex +readers`, out)
+	assert.Regexp(t, `sync\.RWMutex +100 `, out)
+}
+
+func TestTinyPairs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	out := tiny(t, "-only", "pairs", "-locks", "rwsem,sync")
+	assert.Contains(t, out, "rwsem.RWMutex -tags purego")
+	assert.Contains(t, out, "<= 0.60x")
+}
+
+func TestChild(t *testing.T) {
+	var out bytes.Buffer
+	require.Zero(t, realMain([]string{pairsChild, "-n", "10"}, &out, &out))
+	assert.Regexp(t, `^{"rwsem":{"Read":.*"sync":`, out.String())
+}
+
+func TestHung(t *testing.T) {
+	kind := lockByKey("rwsem")
+	var out bytes.Buffer
+	hung(&out, kind, kind.fresh())
+	assert.Contains(t, out.String(), "rwsem.RWMutex: round still running 30s")
+	assert.Contains(t, out.String(), "goroutine ")
+}
+
+func TestVerdicts(t *testing.T) {
+	var out bytes.Buffer
+	s := &session{out: &out}
+	s.checks = []check{
+		atMost("low", ratio{1.05, 1, 2}, 1.05),
+		atMost("high", ratio{1.06, 1, 2}, 1.05),
+		atLeast("enough", ratio{1, 1, 1}, 1),
+		atLeast("missing", ratioOf(nil, nil), 1),
+	}
+	printChecks(s)
+	var verdicts []string
+	for line := range strings.Lines(out.String()) {
+		fields := strings.Fields(line)
+		if len(fields) > 0 {
+			verdicts = append(verdicts, fields[len(fields)-1])
+		}
+	}
+	assert.Equal(t, []string{"ok", "short", "ok", "short"}, verdicts[2:])
+}

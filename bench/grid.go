@@ -1,0 +1,284 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// cell is one point of the contended grid.
+type cell struct {
+	procs, goroutines, readPct int
+	size                       int // index into the section sizes
+}
+
+func (c cell) name() string {
+	return fmt.Sprintf("p%d/g%d/r%d/%s", c.procs, c.goroutines, c.readPct, sectionSizes[c.size].name)
+}
+
+// manyProcs stands for a machine, or a container, whose GOMAXPROCS is far
+// above the processors it gets.
+const manyProcs = 16
+
+func allCells(procs int) []cell {
+	var cells []cell
+	for _, p := range slices.Compact([]int{procs, manyProcs}) {
+		for _, g := range []int{2, 8, 64} {
+			for _, r := range []int{100, 99, 90, 50, 0} {
+				for size := range sectionSizes {
+					cells = append(cells, cell{p, g, r, size})
+				}
+			}
+		}
+	}
+	return cells
+}
+
+// choose returns the cells matching -cells, or without it those matching
+// usual; nil matches everything.
+func (s *session) choose(usual *regexp.Regexp) []cell {
+	want := usual
+	if s.cells != nil {
+		want = s.cells
+	}
+	return matching(s.all, want)
+}
+
+// chooseDefaultProcs leaves the second GOMAXPROCS out of the usual cells.
+func (s *session) chooseDefaultProcs(usual *regexp.Regexp) []cell {
+	if s.cells != nil {
+		return s.choose(nil)
+	}
+	return slices.DeleteFunc(s.choose(usual), func(c cell) bool { return c.procs != s.procs })
+}
+
+func matching(cells []cell, re *regexp.Regexp) []cell {
+	var out []cell
+	for _, c := range cells {
+		if re == nil || re.MatchString(c.name()) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// A turn is how much processor time every one of n goroutines gets in a round:
+// more than the 10 ms for which the scheduler lets one run.
+type turn func(n int) time.Duration
+
+func shortTurn(int) time.Duration { return 20 * time.Millisecond }
+
+// longTurn lets each be scheduled several times, so that how they fare says
+// more about the lock than about the scheduler.
+func longTurn(n int) time.Duration {
+	if n <= 8 {
+		return 100 * time.Millisecond
+	}
+	return 40 * time.Millisecond
+}
+
+// roundTime is long enough for every goroutine to have its turn on the CPUs
+// there are, whatever GOMAXPROCS beyond them says.
+func (o options) roundTime(c cell) time.Duration {
+	cpus := min(c.procs, runtime.NumCPU())
+	return max(o.dur, time.Duration(c.goroutines)*o.turn(c.goroutines)/time.Duration(cpus))
+}
+
+func (s *session) load(c cell) load {
+	return load{
+		procs:    c.procs,
+		readPcts: uniform(c.goroutines, c.readPct),
+		steps:    s.sizes[c.size].steps,
+		dur:      s.roundTime(c),
+	}
+}
+
+// onceThrough is the time that one round of n locks on each of the cells takes.
+func (o options) onceThrough(cells []cell, n int) time.Duration {
+	var total time.Duration
+	for _, c := range cells {
+		total += o.roundTime(c) * time.Duration(n)
+	}
+	return total
+}
+
+// planCells is the time that all rounds take.
+func (s *session) planCells(cells []cell, n int) time.Duration {
+	return s.onceThrough(cells, n) * time.Duration(s.rounds)
+}
+
+func (s *session) planCell(c cell, n int) time.Duration { return s.planCells([]cell{c}, n) }
+
+// quickGrid keeps both ends of the section sizes and of the read shares, and
+// one cell with many goroutines.
+var quickGrid = regexp.MustCompile(`/g8/r(90|0)/(6ns|3us)$|/g64/r90/6ns$`)
+
+func (s *session) gridCells() []cell {
+	if s.quick {
+		return s.choose(quickGrid)
+	}
+	return s.choose(nil)
+}
+
+// series is what one lock did in a cell, round by round.
+type series struct {
+	mops, min, mean, max, slowest []float64
+}
+
+func (d *series) add(t tally) {
+	sh := shareOf(t.Ops)
+	d.mops = append(d.mops, t.mops())
+	d.min = append(d.min, sh.min)
+	d.mean = append(d.mean, sh.mean)
+	d.max = append(d.max, sh.max)
+	d.slowest = append(d.slowest, sh.slowest())
+}
+
+// cellResult is what every lock did in a cell; only those that ran are there.
+type cellResult struct {
+	name    string
+	byLock  map[string]*series
+	vsBest  ratio // rwsem against the better of sync's locks
+	starved bool
+}
+
+func (r *cellResult) mops(key string) []float64 {
+	if d := r.byLock[key]; d != nil {
+		return d.mops
+	}
+	return nil
+}
+
+func (r *cellResult) slowest(key string) float64 {
+	if d := r.byLock[key]; d != nil {
+		return median(d.slowest)
+	}
+	return median(nil)
+}
+
+func (s *session) runCell(c cell) *cellResult {
+	res := &cellResult{name: c.name(), byLock: map[string]*series{}}
+	ld := s.load(c)
+	roundsOf(s.locks, s.rounds, func(_, i int) {
+		kind := s.locks[i]
+		if res.byLock[kind.key] == nil {
+			res.byLock[kind.key] = new(series)
+		}
+		res.byLock[kind.key].add(ld.run(kind, nil))
+	})
+	res.judge()
+	return res
+}
+
+// judge compares rwsem with the others. RBMutex is there to be seen: it gives
+// up cheap writes, so it does not count among the best.
+func (r *cellResult) judge() {
+	var others [][]float64
+	for _, key := range []string{"sync", "mutex"} {
+		if m := r.mops(key); m != nil {
+			others = append(others, m)
+		}
+	}
+	r.vsBest = ratioOf(r.mops("rwsem"), best(others...))
+	r.starved = notWon(r.slowest("rwsem"), r.slowest("sync"))
+}
+
+func (r *cellResult) notes() string {
+	var notes []string
+	if r.vsBest.median < slowCell {
+		notes = append(notes, fmt.Sprintf("below %.1fx", slowCell))
+	}
+	if r.starved {
+		notes = append(notes, "NOT WON: unfair")
+	}
+	return strings.Join(notes, ", ")
+}
+
+const gridRow = "%-15s  %-14s %9s %9s %9s %9s %9s %8s %12s  %s"
+
+func planGrid(s *session) time.Duration { return s.planCells(s.gridCells(), len(s.locks)) }
+
+func runGrid(s *session) error {
+	cells := s.gridCells()
+	s.title("Contended grid: throughput, operations per goroutine, rwsem against the best of sync's locks")
+	fmt.Fprintf(s.out, "%d of %d cells, %d rounds, medians over the rounds\n", len(cells), len(s.all), s.rounds)
+	s.row(gridRow, "cell", "lock", "Mops/s", "min", "mean", "max", "slow/mean", "vs best", "spread", "")
+	var results []*cellResult
+	for i, c := range cells {
+		finished := s.prog.step("grid "+c.name(), i, len(cells), s.planCell(c, len(s.locks)))
+		res := s.runCell(c)
+		finished()
+		results = append(results, res)
+		for _, kind := range s.locks {
+			d := res.byLock[kind.key]
+			vs, spread, notes := "", "", ""
+			if kind.key == "rwsem" {
+				vs, spread, notes = res.vsBest.String(), res.vsBest.spread(), res.notes()
+			}
+			s.row(gridRow, res.name, kind.name, fmt.Sprintf("%.3f", median(d.mops)),
+				count(median(d.min)), count(median(d.mean)), count(median(d.max)),
+				fmt.Sprintf("%.2f", median(d.slowest)), vs, spread, notes)
+		}
+	}
+	s.summarize(results)
+	return nil
+}
+
+// standing is what rwsem's results in some cells amount to.
+type standing struct {
+	ratios       []float64
+	slow, unfair []string
+	worst        string
+}
+
+// standingOf leaves out the cells in which there was nothing to compare.
+func standingOf(results []*cellResult) standing {
+	var st standing
+	worst := math.Inf(1)
+	for _, r := range results {
+		if !r.vsBest.known() {
+			continue
+		}
+		st.ratios = append(st.ratios, r.vsBest.median)
+		figure := fmt.Sprintf("%s (%v)", r.name, r.vsBest)
+		if r.vsBest.median < slowCell {
+			st.slow = append(st.slow, figure)
+		}
+		if r.vsBest.median < worst {
+			worst, st.worst = r.vsBest.median, figure
+		}
+		if r.starved {
+			st.unfair = append(st.unfair, r.name)
+		}
+	}
+	return st
+}
+
+// summarize prints what the grid amounts to and puts it up against its
+// targets.
+func (s *session) summarize(results []*cellResult) {
+	st := standingOf(results)
+	if len(st.ratios) == 0 {
+		return
+	}
+	mean := geomean(st.ratios)
+	fmt.Fprintf(s.out, "\ngeometric mean over %d cells: %.2fx\n", len(st.ratios), mean)
+	fmt.Fprintf(s.out, "below %.1fx: %s\n", slowCell, named(st.slow))
+	fmt.Fprintf(s.out, "unfair, so not won: %s\n", named(st.unfair))
+	s.checks = append(s.checks,
+		check{fmt.Sprintf("grid geometric mean (%d of %d cells)", len(st.ratios), len(s.all)),
+			fmt.Sprintf("%.2fx", mean), ">= 1.20x", mean >= 1.20},
+		check{fmt.Sprintf("grid cells below %.1fx", slowCell), fmt.Sprint(len(st.slow)), "0", len(st.slow) == 0},
+		check{"grid cells not won for unfairness", fmt.Sprint(len(st.unfair)), "0", len(st.unfair) == 0})
+}
+
+func named(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", "))
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"regexp"
+	"time"
+)
+
+var (
+	usualNoise = regexp.MustCompile(`/g8/r(100|90|0)/(6ns|3us)$|/g64/r90/6ns$`)
+	quickNoise = regexp.MustCompile(`/g8/r90/6ns$`)
+)
+
+func (s *session) noiseCells() []cell {
+	usual := usualNoise
+	if s.quick {
+		usual = quickNoise
+	}
+	return s.chooseDefaultProcs(usual)
+}
+
+const noiseRow = "%-15s  %-14s %7s %12s"
+
+func planNoise(s *session) time.Duration { return s.planCells(s.noiseCells(), 2*len(s.locks)) }
+
+// runNoise compares each lock with itself just as the grid compares locks;
+// the spread is what a difference has to exceed to mean something.
+func runNoise(s *session) error {
+	cells := s.noiseCells()
+	s.title("Noise: throughput of each lock against itself")
+	s.row(noiseRow, "cell", "lock", "ratio", "spread")
+	for i, c := range cells {
+		finished := s.prog.step("noise "+c.name(), i, len(cells), s.planCell(c, 2*len(s.locks)))
+		ld := s.load(c)
+		for _, kind := range s.locks {
+			twins := []lockKind{kind, kind}
+			var mops [2][]float64
+			roundsOf(twins, s.rounds, func(_, i int) {
+				mops[i] = append(mops[i], ld.run(kind, nil).mops())
+			})
+			r := ratioOf(mops[0], mops[1])
+			s.row(noiseRow, c.name(), kind.name, r, r.spread())
+		}
+		finished()
+	}
+	return nil
+}

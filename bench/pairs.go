@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// pairTimes is ns per lock and unlock, uncontended.
+type pairTimes struct{ Read, Write float64 }
+
+// pairsEach is the number of pairs timed at once: some 10 ms of them.
+const pairsEach = 1_000_000
+
+// The pairs take more rounds, as they are short.
+func (s *session) pairsRounds() int { return 3 * s.rounds }
+
+func timePairs(kind lockKind, n int) pairTimes {
+	t := kind.fresh()
+	runtime.GC()
+	per := func(loop func(int)) float64 {
+		loop(n / 10) // warm up
+		start := time.Now()
+		loop(n)
+		return float64(time.Since(start).Nanoseconds()) / float64(n)
+	}
+	defer watch(kind, t, time.Second).Stop()
+	return pairTimes{per(t.readPairs), per(t.writePairs)}
+}
+
+// pairsChild is the command by which a copy of this program built with the
+// purego tag is asked for one round.
+const pairsChild = "pairs-child"
+
+// childLocks are the locks of a child's round: sync.RWMutex as well, so that
+// both sides of the ratio come from one process.
+var childLocks = []string{"rwsem", "sync"}
+
+func pairsChildCommand(args []string, stdout, _ io.Writer) error {
+	fs := flag.NewFlagSet(pairsChild, flag.ContinueOnError)
+	n := fs.Int("n", pairsEach, "pairs")
+	if err := parse(fs, args, "Internal: times pairs once.\n", stdout); err != nil {
+		return err
+	}
+	times := map[string]pairTimes{}
+	for _, key := range childLocks {
+		times[key] = timePairs(lockByKey(key), *n)
+	}
+	return json.NewEncoder(stdout).Encode(times)
+}
+
+func lockByKey(key string) lockKind {
+	return allLocks[slices.IndexFunc(allLocks, func(l lockKind) bool { return l.key == key })]
+}
+
+// buildLimit ends a build, which may have modules to fetch.
+const buildLimit = 10 * time.Minute
+
+// buildPurego builds this program without the assembly.
+func buildPurego(dir string) (string, error) {
+	exe := filepath.Join(dir, "bench-purego")
+	ctx, cancel := withLimit(buildLimit)
+	defer cancel()
+	_, _, err := capture(ctx, exec.CommandContext(ctx, "go", "build", "-tags", "purego", "-o", exe, rwsemPath+"/bench"))
+	if err != nil {
+		return "", fmt.Errorf("building without assembly (to be run inside the rwsem repository): %w", err)
+	}
+	return exe, nil
+}
+
+func runChild(exe string, n int) (map[string]pairTimes, error) {
+	ctx, cancel := withLimit(childLimit(time.Second))
+	defer cancel()
+	out, _, err := capture(ctx, exec.CommandContext(ctx, exe, pairsChild, "-n", fmt.Sprint(n)))
+	if err != nil {
+		return nil, fmt.Errorf("purego build: %w", err)
+	}
+	times := map[string]pairTimes{}
+	if err := json.Unmarshal(out, &times); err != nil {
+		return nil, fmt.Errorf("purego build: %w", err)
+	}
+	return times, nil
+}
+
+// pairSeries is the pair times of a lock by rounds, and those of sync.RWMutex
+// in the same rounds.
+type pairSeries struct{ read, write, syncRead, syncWrite []float64 }
+
+func (p *pairSeries) add(own, ref pairTimes) {
+	p.read = append(p.read, own.Read)
+	p.write = append(p.write, own.Write)
+	p.syncRead = append(p.syncRead, ref.Read)
+	p.syncWrite = append(p.syncWrite, ref.Write)
+}
+
+const pairsRow = "%-29s %10s %8s %12s   %10s %8s %12s"
+
+func planPairs(s *session) time.Duration {
+	return time.Duration(s.pairsRounds()) * time.Duration(len(s.locks)+2) * 50 * time.Millisecond
+}
+
+func runPairs(s *session) error {
+	locks := s.locks
+	ref := slices.IndexFunc(locks, func(k lockKind) bool { return k.key == "sync" })
+	ours := slices.IndexFunc(locks, func(k lockKind) bool { return k.key == "rwsem" })
+	var exe string
+	if ours >= 0 {
+		dir, err := os.MkdirTemp("", "rwsem-bench")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if exe, err = buildPurego(dir); err != nil {
+			return err
+		}
+	}
+
+	all := make([]pairSeries, len(locks))
+	var purego pairSeries
+	rounds := s.pairsRounds()
+	for r := range rounds {
+		finished := s.prog.step("pairs", r, rounds, planPairs(s)/time.Duration(rounds))
+		round := make([]pairTimes, len(locks))
+		for k := range rotated(len(locks), r) {
+			round[k] = timePairs(locks[k], pairsEach)
+		}
+		for i := range locks {
+			base := pairTimes{nan, nan}
+			if ref >= 0 {
+				base = round[ref]
+			}
+			all[i].add(round[i], base)
+		}
+		if exe != "" {
+			times, err := runChild(exe, pairsEach)
+			if err != nil {
+				return err
+			}
+			purego.add(times["rwsem"], times["sync"])
+		}
+		finished()
+	}
+
+	s.title("Uncontended pairs on one goroutine: ns, ratio to sync.RWMutex")
+	s.row(pairsRow, "lock", "RLock pair", "ratio", "spread", "Lock pair", "ratio", "spread")
+	row := func(name string, p pairSeries) (read, write ratio) {
+		read, write = ratioOf(p.read, p.syncRead), ratioOf(p.write, p.syncWrite)
+		s.row(pairsRow, name, fmt.Sprintf("%.2f", median(p.read)), read, read.spread(),
+			fmt.Sprintf("%.2f", median(p.write)), write, write.spread())
+		return read, write
+	}
+	for i, kind := range locks {
+		read, write := row(kind.name, all[i])
+		if i != ours {
+			continue
+		}
+		row(kind.name+" -tags purego", purego)
+		if ref >= 0 {
+			s.checks = append(s.checks,
+				atMost("uncontended RLock pair, to sync.RWMutex", read, 1.05),
+				atMost("uncontended Lock pair, to sync.RWMutex", write, 0.60))
+		}
+	}
+	return nil
+}

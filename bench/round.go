@@ -1,0 +1,177 @@
+package main
+
+//go:generate go run gen_loops.go
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pad keeps its neighbours off each other's cache lines; two lines, as
+// processors prefetch them in pairs.
+type pad [128]byte
+
+// target is a lock with the loops that measure it. A call through target
+// starts a loop; inside the loop the lock's methods are called directly.
+type target interface {
+	mixed(*worker) // sections until told to stop
+	timed(*worker) // the same, recording every wait
+	readPairs(n int)
+	writePairs(n int)
+	relayReader(*relay)
+	relayWriter(*relay)
+	describe() string
+}
+
+// lockKind is one of the locks compared.
+type lockKind struct {
+	key, name string
+	fresh     func() target
+}
+
+// stopFlag is read by every goroutine each time around and written once.
+type stopFlag struct {
+	_   pad
+	set atomic.Bool
+	_   pad
+}
+
+// worker is one goroutine's share of a round.
+type worker struct {
+	_             pad
+	readBelow     uint64 // draws of 32 bits below this are reads
+	seed          uint64
+	steps         int
+	stop          *stopFlag
+	ops           uint64
+	reads, writes *waits // in timed rounds only
+	_             pad
+}
+
+// load is what the goroutines of a round do.
+type load struct {
+	procs    int   // GOMAXPROCS
+	readPcts []int // each goroutine's share of reads
+	steps    int   // of each critical section
+	dur      time.Duration
+}
+
+// uniform is the read share of n goroutines that all do the same.
+func uniform(n, readPct int) []int { return slices.Repeat([]int{readPct}, n) }
+
+// tally is the outcome of a round.
+type tally struct {
+	Ops     []float64 // of each goroutine
+	Elapsed time.Duration
+}
+
+func (t tally) mops() float64 { return sum(t.Ops) / float64(t.Elapsed.Microseconds()) }
+
+// overrun is how long after its planned end a round may last.
+const overrun = 30 * time.Second
+
+// run runs one round on a fresh lock. With timings, one for each
+// goroutine, every acquisition is timed.
+func (ld load) run(kind lockKind, timings []timing) tally {
+	runtime.GOMAXPROCS(ld.procs)
+	t := kind.fresh()
+	stop := new(stopFlag)
+	workers := make([]worker, len(ld.readPcts))
+	loop := t.mixed
+	if timings != nil {
+		loop = t.timed
+	}
+	// What earlier rounds left behind is not to be collected during this one.
+	runtime.GC()
+
+	var ready, done sync.WaitGroup
+	start := make(chan struct{})
+	ready.Add(len(workers))
+	for i := range workers {
+		w := &workers[i]
+		w.readBelow = uint64(ld.readPcts[i]) << 32 / 100
+		w.seed = uint64(i+1) * 0x9E3779B97F4A7C15
+		w.steps = ld.steps
+		w.stop = stop
+		if timings != nil {
+			w.reads, w.writes = timings[i].reads, timings[i].writes
+		}
+		done.Go(func() {
+			ready.Done()
+			<-start
+			loop(w)
+		})
+	}
+	ready.Wait()
+
+	defer watch(kind, t, ld.dur).Stop()
+	began := time.Now()
+	close(start)
+	time.Sleep(ld.dur)
+	stop.set.Store(true)
+	elapsed := time.Since(began)
+	done.Wait()
+
+	ops := make([]float64, len(workers))
+	for i := range workers {
+		ops[i] = float64(workers[i].ops)
+	}
+	return tally{ops, elapsed}
+}
+
+// childLimit is how long a child process may take over rounds planned to take
+// the given time: enough for its own watch to end it with a report.
+func childLimit(planned time.Duration) time.Duration { return 2*planned + 2*overrun }
+
+// watch ends the program with a report if the round is not over long after
+// its planned end.
+func watch(kind lockKind, t target, planned time.Duration) *time.Timer {
+	return time.AfterFunc(planned+overrun, func() {
+		hung(os.Stderr, kind, t)
+		os.Exit(1)
+	})
+}
+
+func hung(w io.Writer, kind lockKind, t target) {
+	fmt.Fprintf(w, "\n%s: round still running %v after its planned end\n%s\n", kind.name, overrun, t.describe())
+	// The dump stops all goroutines first, which may itself never succeed.
+	dump := make(chan []byte, 1)
+	go func() {
+		buf := make([]byte, 1<<20)
+		dump <- buf[:runtime.Stack(buf, true)]
+	}()
+	select {
+	case d := <-dump:
+		_, _ = w.Write(d)
+	case <-time.After(10 * time.Second):
+		fmt.Fprintln(w, "no goroutine dump: the goroutines do not stop")
+	}
+}
+
+// roundsOf calls one once for each lock in every round, each round starting
+// with another lock.
+func roundsOf(locks []lockKind, rounds int, one func(round, lock int)) {
+	for r := range rounds {
+		for i := range rotated(len(locks), r) {
+			one(r, i)
+		}
+	}
+}
+
+// rotated is the order of n things in a round.
+func rotated(n, round int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield((round + i) % n) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+func (s *session) title(text string) { fmt.Fprintf(s.out, "\n== %s\n", text) }
+
+func (s *session) row(format string, cells ...any) { printRow(s.out, format, cells...) }
+
+// printRow prints a line of a table whose columns have fixed widths, so that lines
+// can be printed as they come.
+func printRow(w io.Writer, format string, cells ...any) {
+	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf(format, cells...), " "))
+}
+
+// count prints a number of operations in at most seven characters.
+func count(n float64) string {
+	switch {
+	case n >= 1e8:
+		return fmt.Sprintf("%.0fM", n/1e6)
+	case n >= 1e5:
+		return fmt.Sprintf("%.0fk", n/1e3)
+	default:
+		return fmt.Sprintf("%.0f", n)
+	}
+}
+
+// duration prints ns with three digits or so.
+func duration(ns float64) string {
+	d := time.Duration(ns)
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	case d >= 10*time.Microsecond:
+		return d.Round(100 * time.Nanosecond).String()
+	default:
+		return d.String()
+	}
+}

@@ -1,0 +1,114 @@
+package rwsem
+
+// The fast paths in Go, compiled everywhere: they stand in where there is no
+// assembly, and the assembly is tested against them. Go's atomics are
+// sequentially consistent, which is more than each of them needs; what it
+// needs is named.
+
+// rlockRareStub goes on for a reader that is in the count and found one of
+// readRare there.
+func rlockRareStub(rw *RWMutex) {
+	// Waiters alone do not keep a reader out; once in a while it looks whether
+	// the first of them has become too old for this.
+	// Acquire: pairs with the release in Unlock and Downgrade.
+	if rw.count.Load()&(readBlocked|flagClaim) != 0 || stealDue(rw.steals.Add(1)) {
+		rlockSlow(rw)
+	}
+}
+
+// runlockRareStub goes on for a reader that left the count at c.
+func runlockRareStub(rw *RWMutex, c uint64) {
+	if c+readerBias < readerBias || c&writerLocked != 0 {
+		runlockMisuse(rw)
+		return
+	}
+	if wakeDue(c) {
+		releaseSlow(rw)
+	}
+}
+
+func lockStub(rw *RWMutex) {
+	// Acquire: pairs with the release of whoever left the lock free.
+	if !rw.count.CompareAndSwap(0, writerLocked) {
+		old := rw.count.Load()
+		if old&(writeBlocked|flagClaim) != 0 || old&flagWaiters != 0 && stealDue(rw.steals.Add(1)) ||
+			!rw.count.CompareAndSwap(old, old|writerLocked) { // Acquire, as above.
+			lockSlow(rw)
+			return
+		}
+	}
+	rw.owner.Store(self()) // Relaxed: a hint.
+}
+
+func unlockStub(rw *RWMutex) {
+	rw.owner.Store(rw.owner.Load() & rdNonspinnable) // Relaxed: a hint.
+	// Release: pairs with the acquire of whoever takes the lock next.
+	old := rw.count.Add(^uint64(writerLocked-1)) + writerLocked
+	if old&writerLocked == 0 {
+		unlockMisuse(rw)
+		return
+	}
+	if wakeDue(old - writerLocked) {
+		releaseSlow(rw)
+	}
+}
+
+func tryRLockStub(rw *RWMutex) bool {
+	for {
+		c := rw.count.Load()
+		if c&readBlocked != 0 {
+			return false
+		}
+		if c&flagWaiters != 0 && stealDue(rw.steals.Add(1)) {
+			return tryRLockSlow(rw)
+		}
+		// Acquire: pairs with the release in unlock and downgrade.
+		if rw.count.CompareAndSwap(c, c+readerBias) {
+			return true
+		}
+	}
+}
+
+func tryLockStub(rw *RWMutex) bool {
+	for {
+		c := rw.count.Load()
+		if c&writeBlocked != 0 {
+			return false
+		}
+		if c&flagWaiters != 0 && stealDue(rw.steals.Add(1)) {
+			return tryLockSlow(rw)
+		}
+		// Acquire: pairs with the release of whoever left the lock free.
+		if rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
+			rw.owner.Store(self()) // Relaxed: a hint.
+			return true
+		}
+	}
+}
+
+func downgradeStub(rw *RWMutex) {
+	// Stored while the lock is still the caller's alone. Relaxed: a hint.
+	rw.owner.Store(rw.owner.Load()&rdNonspinnable | readerOwned)
+	// Release: pairs with the acquire of the readers that follow.
+	old := rw.count.Add(readerBias-writerLocked) - (readerBias - writerLocked)
+	if old&writerLocked == 0 {
+		downgradeMisuse(rw)
+		return
+	}
+	if old&flagWaiters != 0 {
+		downgradeSlow(rw)
+	}
+}
+
+// wakeDue reports whether who left count c behind has to see to the waiters:
+// nobody holds the lock, and the first of them sleeps or is owed the lock.
+func wakeDue(c uint64) bool {
+	return c&held == 0 && c&(flagAsleep|flagHandoff) != 0
+}
+
+// stealDue paces the look at the first waiter's age: at the n'th steal past it
+// for n = 1, 2, 4, 8 and 16, so that a slow stream of readers does not pass it
+// for long, then at every 32nd, since the look costs as much as several steals.
+func stealDue(n uint32) bool { return n&(n-1) == 0 || n%stealPeriod == 0 }
+
+const stealPeriod = 32 // a power of two: the assembly relies on it

@@ -1,0 +1,172 @@
+package rwsem
+
+//lint:file-ignore SA2001 Empty sections are the subject here.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// misuseEnv names the misuse that a child process is to make.
+const misuseEnv = "RWSEM_TEST_MISUSE"
+
+const (
+	misuseRUnlock   = "fatal error: rwsem: RUnlock of unlocked RWMutex"
+	misuseUnlock    = "fatal error: rwsem: Unlock of unlocked RWMutex"
+	misuseDowngrade = "fatal error: rwsem: Downgrade of unlocked RWMutex"
+)
+
+var misuses = []struct {
+	name, message string
+	prepare       func(*testing.T, *RWMutex)
+	misuse        func(*RWMutex)
+}{
+	{"RUnlock, new", misuseRUnlock, nil, (*RWMutex).RUnlock},
+	{"Unlock, new", misuseUnlock, nil, (*RWMutex).Unlock},
+	{"Downgrade, new", misuseDowngrade, nil, (*RWMutex).Downgrade},
+	{"RLocker, new", misuseRUnlock, nil, func(rw *RWMutex) { rw.RLocker().Unlock() }},
+
+	{"RUnlock, used", misuseRUnlock, useLock, (*RWMutex).RUnlock},
+	{"Unlock, used", misuseUnlock, useLock, (*RWMutex).Unlock},
+	{"Downgrade, used", misuseDowngrade, useLock, (*RWMutex).Downgrade},
+
+	{"RUnlock, write-locked", misuseRUnlock, writeLock, (*RWMutex).RUnlock},
+	{"RLocker, write-locked", misuseRUnlock, writeLock, func(rw *RWMutex) { rw.RLocker().Unlock() }},
+	{"Unlock, read-locked", misuseUnlock, readLock, (*RWMutex).Unlock},
+	{"Downgrade, read-locked", misuseDowngrade, readLock, (*RWMutex).Downgrade},
+	{"Unlock, downgraded", misuseUnlock, downgradeLock, (*RWMutex).Unlock},
+	{"Downgrade, downgraded", misuseDowngrade, downgradeLock, (*RWMutex).Downgrade},
+
+	// Somebody sleeps.
+	{"RUnlock, write-locked, writer waits", misuseRUnlock, all(writeLock, writerWaits), (*RWMutex).RUnlock},
+	{"RUnlock, write-locked, reader waits", misuseRUnlock, all(writeLock, readerWaits), (*RWMutex).RUnlock},
+	{"RUnlock, write-locked, both wait", misuseRUnlock, all(writeLock, readerWaits, writerWaits), (*RWMutex).RUnlock},
+	{"Unlock, read-locked, writer waits", misuseUnlock, all(readLock, writerWaits), (*RWMutex).Unlock},
+	{"Unlock, read-locked, both wait", misuseUnlock, all(oldWaiters, readLock, writerWaits, readerWaits), (*RWMutex).Unlock},
+	{"Downgrade, read-locked, writer waits", misuseDowngrade, all(readLock, writerWaits), (*RWMutex).Downgrade},
+	{"Downgrade, read-locked, both wait", misuseDowngrade, all(oldWaiters, readLock, writerWaits, readerWaits), (*RWMutex).Downgrade},
+	{"RUnlock, write-locked, old waiters", misuseRUnlock, all(oldWaiters, writeLock, writerWaits, readerWaits), (*RWMutex).RUnlock},
+
+	// Readers pass that do not hold the lock, or only for a moment.
+	{"RUnlock, write-locked, readers pass", misuseRUnlock, all(writeLock, readersPass), (*RWMutex).RUnlock},
+	{"Unlock, readers pass", misuseUnlock, readersPass, (*RWMutex).Unlock},
+	{"Downgrade, readers pass", misuseDowngrade, readersPass, (*RWMutex).Downgrade},
+	{"RUnlock, readers pass", misuseRUnlock, readersPass, func(rw *RWMutex) {
+		// It may take another reader's share out of the count, which shows
+		// when that one unlocks.
+		rw.RUnlock()
+		time.Sleep(tooLong)
+	}},
+}
+
+func all(fs ...func(*testing.T, *RWMutex)) func(*testing.T, *RWMutex) {
+	return func(t *testing.T, rw *RWMutex) {
+		for _, f := range fs {
+			f(t, rw)
+		}
+	}
+}
+
+func oldWaiters(*testing.T, *RWMutex)         { policy.handoffTime = 1 }
+func writeLock(_ *testing.T, rw *RWMutex)     { rw.Lock() }
+func readLock(_ *testing.T, rw *RWMutex)      { rw.RLock() }
+func downgradeLock(t *testing.T, rw *RWMutex) { rw.Lock(); rw.Downgrade() }
+
+func useLock(_ *testing.T, rw *RWMutex) {
+	rw.Lock()
+	rw.Unlock()
+	rw.RLock()
+	rw.RUnlock()
+	rw.Lock()
+	rw.Downgrade()
+	rw.RUnlock()
+}
+
+func writerWaits(t *testing.T, rw *RWMutex) {
+	r, w := queued(rw)
+	go rw.Lock()
+	awaitQueued(t, rw, r, w+1)
+}
+
+func readerWaits(t *testing.T, rw *RWMutex) {
+	r, w := queued(rw)
+	go rw.RLock()
+	awaitQueued(t, rw, r+1, w)
+}
+
+func readersPass(_ *testing.T, rw *RWMutex) {
+	rw.SetReaderSpin(time.Millisecond)
+	for range 4 {
+		go func() {
+			for {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Microsecond)
+				if rw.RLockContext(ctx) == nil {
+					rw.RUnlock()
+				}
+				cancel()
+			}
+		}()
+	}
+	time.Sleep(time.Millisecond)
+}
+
+func TestMisuse(t *testing.T) {
+	if name := os.Getenv(misuseEnv); name != "" {
+		misuseChild(t, name)
+		return
+	}
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	for _, m := range misuses {
+		for _, how := range []string{"plain", "recover"} {
+			t.Run(m.name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(t.Context(), 2*tooLong)
+				defer cancel()
+				cmd := exec.CommandContext(ctx, exe, "-test.run=^TestMisuse$", "-test.count=1")
+				cmd.Env = append(os.Environ(), misuseEnv+"="+how+":"+m.name, "GOTRACEBACK=single")
+				var stdout, stderr bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				err := cmd.Run()
+
+				var exit *exec.ExitError
+				require.True(t, errors.As(err, &exit), "%v\n%s", err, &stdout)
+				assert.Equal(t, 2, exit.ExitCode(), "%s\n%s", &stdout, &stderr)
+				assert.Contains(t, strings.Split(stderr.String(), "\n"), m.message)
+				assert.Equal(t, "prepared\n", stdout.String(), "the misuse came back")
+				assert.NotContains(t, stderr.String(), "DATA RACE")
+			})
+		}
+	}
+}
+
+func misuseChild(t *testing.T, name string) {
+	how, name, _ := strings.Cut(name, ":")
+	for _, m := range misuses {
+		if m.name != name {
+			continue
+		}
+		var rw RWMutex
+		if m.prepare != nil {
+			m.prepare(t, &rw)
+		}
+		fmt.Println("prepared")
+		if how == "recover" {
+			defer func() { fmt.Println("recovered", recover()) }()
+		}
+		m.misuse(&rw)
+		fmt.Println("survived")
+		return
+	}
+	t.Fatalf("no such misuse: %s", name)
+}

@@ -1,0 +1,49 @@
+package rwsem
+
+import _ "unsafe" // for go:linkname
+
+// Everything that is taken from the runtime by linkname.
+
+//go:linkname runtime_SemacquireRWMutex sync.runtime_SemacquireRWMutex
+func runtime_SemacquireRWMutex(s *uint32, lifo bool, skipframes int)
+
+//go:linkname runtime_SemacquireRWMutexR sync.runtime_SemacquireRWMutexR
+func runtime_SemacquireRWMutexR(s *uint32, lifo bool, skipframes int)
+
+//go:linkname runtime_Semrelease sync.runtime_Semrelease
+func runtime_Semrelease(s *uint32, handoff bool, skipframes int)
+
+//go:linkname runtime_canSpin sync.runtime_canSpin
+func runtime_canSpin(i int) bool
+
+// nanotime is the monotonic clock in nanoseconds.
+//
+//go:linkname nanotime runtime.nanotime
+func nanotime() int64
+
+//go:linkname fatal sync.fatal
+func fatal(string)
+
+// canSpin is Go's need_resched turned round: it is true if another processor
+// runs that could release the lock and no goroutine waits for this one.
+func canSpin() bool { return runtime_canSpin(0) }
+
+// park sleeps until w is woken. Acquire: it pairs with the release in unpark,
+// so that a granted waiter needs no other edge.
+//
+//go:norace
+func park(w *waiter) {
+	if w.reader {
+		runtime_SemacquireRWMutexR(&w.sema, false, 1)
+	} else {
+		runtime_SemacquireRWMutex(&w.sema, false, 1)
+	}
+}
+
+// unpark wakes w, and with yield switches to it at once if it sleeps.
+func unpark(w *waiter, yield bool) {
+	runtime_Semrelease(&w.sema, yield, 2)
+}
+
+//go:linkname procyield runtime.procyield
+func procyield(cycles uint32)

@@ -1,0 +1,77 @@
+package rwsem
+
+import (
+	"os"
+	"strings"
+	"time"
+)
+
+// The mechanisms that can be left out, read once at start from
+// RWSEMDEBUG=name=value,... in the manner of GODEBUG: 0 turns a mechanism off
+// and 1 on, which is where each of them starts. handoff takes a duration as
+// well, the handoff time.
+var policy = struct {
+	readerSpin  bool // readerspin: readers spin on a writer
+	writerSpin  bool // writerspin: writers spin on readers
+	adaptive    bool // adaptive: a writer that spun on readers in vain stops readers from spinning
+	shortPark   bool // shortpark: where sections are very short, who meets somebody sleeps at once
+	claim       bool // claim: a writer that is awake asks the others to step back
+	wakeMany    bool // wakemany: readers are woken together, past writers, else only those in front of the first writer
+	handoff     bool // handoff: a first waiter that has waited its time gets the lock
+	handoffSpin bool // handoffspin: a first waiter with handoff spins on a running writer
+	ownerCheck  bool // ownercheck: spin only on an owner that runs
+	urgent      bool // urgent: LockUrgent differs from Lock
+
+	handoffTime time.Duration
+}{
+	readerSpin:  true,
+	writerSpin:  true,
+	adaptive:    true,
+	shortPark:   true,
+	claim:       true,
+	wakeMany:    true,
+	handoff:     true,
+	handoffSpin: true,
+	ownerCheck:  true,
+	urgent:      true,
+
+	// After 0.1 ms the lock changes hands so often that short sections lose
+	// what keeping it in one processor's cache gains; after 4 ms, the published
+	// time, a writer under a relay of readers waits that long. See DESIGN.md.
+	handoffTime: 500 * time.Microsecond,
+}
+
+func init() {
+	if bad := setPolicy(os.Getenv("RWSEMDEBUG")); bad != "" {
+		println("rwsem: RWSEMDEBUG: no such setting:", bad)
+	}
+}
+
+// setPolicy applies s and returns the first part of it that means nothing.
+func setPolicy(s string) (bad string) {
+	switches := map[string]*bool{
+		"readerspin":  &policy.readerSpin,
+		"writerspin":  &policy.writerSpin,
+		"adaptive":    &policy.adaptive,
+		"shortpark":   &policy.shortPark,
+		"claim":       &policy.claim,
+		"wakemany":    &policy.wakeMany,
+		"handoff":     &policy.handoff,
+		"handoffspin": &policy.handoffSpin,
+		"ownercheck":  &policy.ownerCheck,
+		"urgent":      &policy.urgent,
+	}
+	for setting := range strings.SplitSeq(s, ",") {
+		name, value, _ := strings.Cut(setting, "=")
+		on, known := switches[name]
+		switch d, err := time.ParseDuration(value); {
+		case known && (value == "0" || value == "1"):
+			*on = value == "1"
+		case name == "handoff" && err == nil && d > 0:
+			policy.handoff, policy.handoffTime = true, d
+		case bad == "" && setting != "":
+			bad = setting
+		}
+	}
+	return bad
+}

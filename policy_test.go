@@ -1,0 +1,303 @@
+package rwsem
+
+//lint:file-ignore SA2001 Empty sections are the subject here.
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// keepPolicy restores the policy at the end of the test.
+func keepPolicy(t *testing.T) {
+	old := policy
+	t.Cleanup(func() { policy = old })
+}
+
+// policySwitches are the names of the settings and of the fields they set.
+var policySwitches = map[string]string{
+	"readerspin":  "readerSpin",
+	"writerspin":  "writerSpin",
+	"adaptive":    "adaptive",
+	"shortpark":   "shortPark",
+	"claim":       "claim",
+	"wakemany":    "wakeMany",
+	"handoff":     "handoff",
+	"handoffspin": "handoffSpin",
+	"ownercheck":  "ownerCheck",
+	"urgent":      "urgent",
+}
+
+func policyField(name string) bool { return reflect.ValueOf(policy).FieldByName(name).Bool() }
+
+func TestPolicySwitches(t *testing.T) {
+	keepPolicy(t)
+	fields := reflect.TypeOf(policy)
+	bools := 0
+	for f := range fields.Fields() {
+		if f.Type.Kind() == reflect.Bool {
+			bools++
+		}
+	}
+	assert.Len(t, policySwitches, bools, "each mechanism has a switch")
+
+	for name, field := range policySwitches {
+		for other := range policySwitches {
+			assert.Empty(t, setPolicy(other+"=1"))
+		}
+		assert.Empty(t, setPolicy(name+"=0"))
+		for otherName, other := range policySwitches {
+			assert.Equal(t, otherName != name, policyField(other), "%s after %s=0", otherName, name)
+		}
+		assert.Empty(t, setPolicy(name+"=1"))
+		assert.True(t, policyField(field), name)
+	}
+}
+
+func TestPolicySettings(t *testing.T) {
+	keepPolicy(t)
+	start := policy
+	for _, s := range []struct {
+		set, bad string
+		handoff  time.Duration // 0: as at the start
+	}{
+		{"", "", 0},
+		{",", "", 0},
+		{"handoff=1", "", 0},
+		{"handoff=4ms", "", 4 * time.Millisecond},
+		{"handoff=1ns", "", 1},
+		{"handoff=0,handoff=2ms", "", 2 * time.Millisecond},
+		{"readerspin=0,handoff=3ms,writerspin=0", "", 3 * time.Millisecond},
+		{"handoff=-1ms", "handoff=-1ms", 0},
+		{"handoff=0s", "handoff=0s", 0},
+		{"handoff=2", "handoff=2", 0},
+		{"handoff", "handoff", 0},
+		{"readerspin", "readerspin", 0},
+		{"readerspin=", "readerspin=", 0},
+		{"readerspin=yes", "readerspin=yes", 0},
+		{"readerspin=1ms", "readerspin=1ms", 0},
+		{"nosuch=1", "nosuch=1", 0},
+		{"=1", "=1", 0},
+		{"nosuch=1,handoff=5ms,another=2", "nosuch=1", 5 * time.Millisecond},
+		{" handoff=1", " handoff=1", 0},
+	} {
+		policy = start
+		assert.Equal(t, s.bad, setPolicy(s.set), "%q", s.set)
+		want := s.handoff
+		if want == 0 {
+			want = start.handoffTime
+		}
+		assert.Equal(t, want, policy.handoffTime, "%q", s.set)
+		assert.True(t, policy.handoff, "%q", s.set)
+	}
+}
+
+// policyEnv tells a child process what to check of its policy.
+const policyEnv = "RWSEM_TEST_POLICY"
+
+func TestPolicyEnvironment(t *testing.T) {
+	if field, ok := os.LookupEnv(policyEnv); ok {
+		if field != "" && policyField(field) {
+			t.Fatalf("%s is on", field)
+		}
+		// Whatever is left out, the lock stays one.
+		var rw RWMutex
+		var all sync.WaitGroup
+		n := 0
+		for i := range 8 {
+			all.Go(func() {
+				for range 300 {
+					if i%2 == 0 {
+						rw.Lock()
+						n++
+						rw.Unlock()
+					} else {
+						rw.RLock()
+						_ = n
+						rw.RUnlock()
+					}
+				}
+			})
+		}
+		awaitDone(t, &rw, "everybody", start(all.Wait))
+		assert.Equal(t, 4*300, n)
+		requireAtRest(t, &rw)
+		return
+	}
+
+	run := func(debug, field string) (stderr string, ok bool) {
+		exe, err := os.Executable()
+		require.NoError(t, err)
+		cmd := exec.Command(exe, "-test.run=^TestPolicyEnvironment$", "-test.count=1", "-test.timeout=60s")
+		cmd.Env = append(os.Environ(), "RWSEMDEBUG="+debug, policyEnv+"="+field, "GORACE=atexit_sleep_ms=0")
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		err = cmd.Run()
+		var exit *exec.ExitError
+		assert.False(t, err != nil && !errors.As(err, &exit), "%v", err)
+		assert.NoError(t, err, "%s: %s%s", debug, &out, &errs)
+		return errs.String(), err == nil
+	}
+	for name, field := range policySwitches {
+		stderr, _ := run(name+"=0", field)
+		assert.Empty(t, stderr, name)
+	}
+	var off []string
+	for name := range policySwitches {
+		off = append(off, name+"=0")
+	}
+	stderr, _ := run(strings.Join(off, ","), "handoff")
+	assert.Empty(t, stderr)
+	stderr, _ = run("nosuch=1,handoff=0", "handoff")
+	assert.Equal(t, "rwsem: RWSEMDEBUG: no such setting: nosuch=1\n", stderr)
+}
+
+// meetWriter has a call meet a lock that a writer or a reader holds until it
+// sleeps, and returns what was counted.
+func meetHolder(t *testing.T, hold, release, lock, unlock func(*RWMutex)) (before, after Events) {
+	var rw RWMutex
+	hold(&rw)
+	before = ReadEvents()
+	done := start(func() {
+		lock(&rw)
+		unlock(&rw)
+	})
+	await(t, &rw, "somebody to sleep", func() bool { r, w := queued(&rw); return r+w == 1 })
+	after = ReadEvents()
+	release(&rw)
+	awaitDone(t, &rw, "the call", done)
+	requireAtRest(t, &rw)
+	return before, after
+}
+
+func TestPolicyReaderSpin(t *testing.T) {
+	keepPolicy(t)
+	for _, on := range []bool{true, false} {
+		policy.readerSpin = on
+		before, after := meetHolder(t, (*RWMutex).Lock, (*RWMutex).Unlock, (*RWMutex).RLock, (*RWMutex).RUnlock)
+		assert.Equal(t, !on, after.OptNoRSpin > before.OptNoRSpin)
+		assert.Equal(t, on, after.OptFail > before.OptFail)
+	}
+}
+
+func TestPolicyWriterSpin(t *testing.T) {
+	// One that spun on readers in vain says that they are too slow.
+	keepPolicy(t)
+	for _, on := range []bool{true, false} {
+		policy.writerSpin = on
+		marked := false
+		// It may lose its processor before its time is over.
+		for range 100 {
+			var rw RWMutex
+			rw.RLock()
+			done := start(func() {
+				rw.Lock()
+				rw.Unlock()
+			})
+			awaitQueued(t, &rw, 0, 1)
+			marked = rw.owner.Load()&wrNonspinnable != 0
+			rw.RUnlock()
+			awaitDone(t, &rw, "the writer", done)
+			requireAtRest(t, &rw)
+			if marked == on {
+				break
+			}
+		}
+		assert.Equal(t, on, marked)
+	}
+}
+
+func TestPolicyAdaptive(t *testing.T) {
+	keepPolicy(t)
+	for _, on := range []bool{true, false} {
+		policy.adaptive = on
+		var rw RWMutex
+		rw.RLock()
+		rw.markNonspinnable()
+		done := start(rw.Lock)
+		awaitQueued(t, &rw, 0, 1)
+		rw.RUnlock()
+		awaitDone(t, &rw, "the writer", done)
+		assert.Equal(t, on, rw.owner.Load()&rdNonspinnable != 0)
+		assert.Zero(t, rw.owner.Load()&wrNonspinnable)
+		rw.Unlock()
+		rw.Lock()
+		assert.Zero(t, rw.owner.Load()&ownerFlags, "the next writer clears it")
+		rw.Unlock()
+		requireAtRest(t, &rw)
+	}
+}
+
+func TestPolicyHandoff(t *testing.T) {
+	keepPolicy(t)
+	for _, on := range []bool{true, false} {
+		policy.handoff, policy.handoffTime = on, 1
+		var rw RWMutex
+		rw.RLock()
+		done := start(func() {
+			rw.Lock()
+			rw.Unlock()
+		})
+		awaitQueued(t, &rw, 0, 1)
+		for range 100 {
+			got := rw.TryRLock()
+			assert.Equal(t, !on, got)
+			if got {
+				rw.RUnlock()
+			}
+		}
+		rw.RUnlock()
+		awaitDone(t, &rw, "the writer", done)
+		requireAtRest(t, &rw)
+	}
+}
+
+func TestPolicyUrgent(t *testing.T) {
+	keepPolicy(t)
+	policy.handoffTime = time.Hour
+	policy.urgent = false
+	assert.False(t, wokenInVain(t, (*RWMutex).LockUrgent), "an urgent writer is like any other")
+}
+
+func TestPolicyWakeMany(t *testing.T) {
+	// Readers behind a writer come in together with those in front of it, or
+	// wait for it.
+	keepPolicy(t)
+	for _, on := range []bool{true, false} {
+		policy.wakeMany = on
+		var rw RWMutex
+		rw.Lock()
+		first := start(rw.RLock)
+		awaitQueued(t, &rw, 1, 0)
+		writer := start(rw.Lock)
+		awaitQueued(t, &rw, 1, 1)
+		second := start(rw.RLock)
+		awaitQueued(t, &rw, 2, 1)
+		rw.Downgrade()
+		awaitDone(t, &rw, "the first reader", first)
+		if on {
+			awaitDone(t, &rw, "the second reader", second)
+			rw.RUnlock()
+		} else {
+			awaitQueued(t, &rw, 1, 1)
+		}
+		rw.RUnlock()
+		rw.RUnlock()
+		awaitDone(t, &rw, "the writer", writer)
+		rw.Unlock()
+		if !on {
+			awaitDone(t, &rw, "the second reader", second)
+			rw.RUnlock()
+		}
+		requireAtRest(t, &rw)
+	}
+}

@@ -1,0 +1,674 @@
+package rwsem
+
+import (
+	"runtime"
+	"time"
+)
+
+// The slow paths. A goroutine that does not get the lock at once spins for it
+// (spin.go), and else queues and sleeps (waiter.go, park.go).
+//
+// The policy is made for a scheduler under which a goroutine that was woken may
+// wait milliseconds for a processor:
+//
+//   - A release that leaves the lock free wakes the first waiter but grants it
+//     nothing, and wakes nobody while that waiter is on its way. Until it has
+//     waited its handoff time the lock may be taken past it, by readers also
+//     from readers. So the lock stays with the processors that run.
+//   - A first waiter that has waited its time and sleeps is granted the lock by
+//     the release itself, which switches to it at once. To one that was woken
+//     and still waits for a processor those who meet it give theirs; to keep
+//     everybody out for it would leave the lock idle for as long.
+//   - Then the lock is the new holder's and its processor's for turnTime, for
+//     what is to be shared is time on the lock, not single sections.
+//   - Readers that are let in after their time come in together.
+//
+// All functions that touch what waitLock guards are marked norace: see
+// race_on.go.
+
+const (
+	// turnTime is for how long at the least the first waiter leaves the lock to
+	// those to whom it was handed over. Without it a queue that has become
+	// old changes the lock's hands at every section, and who comes last keeps
+	// it: with 64 goroutines the slowest got half as much.
+	turnTime = 100 * time.Microsecond
+
+	// maxWake is how many readers are woken at a time, the published bound.
+	maxWake = 256
+
+	// maxLook is at how many waiters a waker looks for readers, since it holds
+	// waitLock meanwhile.
+	maxLook = 2 * maxWake
+)
+
+func rlockSlow(rw *RWMutex) { rw.rlockSlow() }
+func lockSlow(rw *RWMutex)  { rw.lockSlow(false) }
+
+func lockUrgent(rw *RWMutex) {
+	if tryLock(rw) {
+		return
+	}
+	raceEnter(rw)
+	rw.lockSlow(policy.urgent)
+	raceLeave()
+	raceWriteLocked(rw)
+}
+
+// rlockSlow locks rw for a reader that is in the count already.
+//
+//go:noinline
+func (rw *RWMutex) rlockSlow() {
+	if bias, ok := rw.rlockAwake(readerBias); !ok {
+		w := newWaiter(true, false)
+		for rw.wait(w, bias) == dismissed {
+			if bias, ok = rw.rejoin(); ok {
+				break
+			}
+		}
+		freeWaiter(w)
+	}
+}
+
+// lockSlow locks rw for a writer.
+//
+//go:noinline
+func (rw *RWMutex) lockSlow(urgent bool) {
+	if !rw.lockAwake(urgent) {
+		w := newWaiter(false, urgent)
+		rw.wait(w, 0)
+		freeWaiter(w)
+	}
+}
+
+// rlockAwake does what a reader can do without queueing. bias is what it has in
+// the count; if it does not get the lock, rlockAwake returns what it has there
+// then.
+func (rw *RWMutex) rlockAwake(bias uint64) (uint64, bool) {
+	stepped, passed := false, false
+	for {
+		c := rw.count.Load()
+		switch {
+		case c&readBlocked != 0:
+			return rw.rlockSpin(bias)
+
+		case c&flagClaim != 0 && !stepped:
+			stepped = true
+			if bias != 0 {
+				rw.backOut()
+				bias = 0
+			}
+			rw.stepBack()
+
+		case c&flagWaiters != 0 && !passed && rw.firstIsDue(bias):
+			passed, bias = true, 0
+
+		case bias != 0 || rw.count.CompareAndSwap(c, c+readerBias):
+			// Acquire: this step, or the load above for a reader that counted
+			// all the while, pairs with the release in Unlock and Downgrade.
+			if c&flagWaiters == 0 {
+				tally(evRLockFast)
+			} else {
+				tally(evRLockSteal)
+			}
+			return 0, true
+		}
+	}
+}
+
+// rejoin is rlockAwake for a reader that was dismissed: as long as readers hold
+// the lock it may join them, as if it had been granted the lock together with
+// the first of them.
+func (rw *RWMutex) rejoin() (uint64, bool) {
+	for {
+		c := rw.count.Load()
+		if c&(writerLocked|flagReadFail) != 0 || c&readerMask == 0 {
+			return rw.rlockAwake(0)
+		}
+		// Acquire: pairs with the release in Unlock and Downgrade.
+		if rw.count.CompareAndSwap(c, c+readerBias) {
+			tally(evRLockSteal)
+			return 0, true
+		}
+	}
+}
+
+// rlockSpin spins for a reader, if it may.
+func (rw *RWMutex) rlockSpin(bias uint64) (uint64, bool) {
+	limit := rw.readerSpinTime()
+	if limit == 0 || rw.owner.Load()&rdNonspinnable != 0 {
+		tally(evOptNoRSpin)
+		return bias, false
+	}
+	if !rw.enterSpin() {
+		return bias, false
+	}
+	if bias == 0 {
+		rw.count.Add(readerBias)
+	}
+	ok := rw.spinRead(limit)
+	rw.leaveSpin()
+	if ok {
+		rw.addField(ctlEnable, ctlEnableMask, 1)
+		tally(evOptRLock)
+		return 0, true
+	}
+	rw.addField(ctlEnable, ctlEnableMask, -1)
+	tally(evOptFail)
+	return readerBias, false
+}
+
+// backOut takes a reader that does not hold the lock out of the count.
+//
+// Its passing bias may have hidden from the last holder that nobody holds the
+// lock any more, so it has to see to the waiters as that one would have.
+func (rw *RWMutex) backOut() {
+	hook(hookBackOut)
+	c := rw.count.Add(^uint64(readerBias - 1)) // Relaxed: it read nothing under the lock.
+	hook(hookBackedOut)
+	if wakeDue(c) {
+		rw.wakeUp()
+	}
+}
+
+// lockAwake does what a writer can do without queueing.
+func (rw *RWMutex) lockAwake(urgent bool) bool {
+	c := rw.count.Load()
+	if c&flagClaim != 0 {
+		rw.stepBack()
+		c = rw.count.Load()
+	}
+	// Acquire: pairs with the release of whoever left the lock free.
+	if c&writeBlocked == 0 && rw.passable(c) && rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
+		hook(hookCounted)
+		rw.owner.Store(self()) // Relaxed: a hint.
+		return true
+	}
+	if rw.owner.Load()&wrNonspinnable != 0 {
+		tally(evOptNoSpin)
+		return false
+	}
+	if !rw.enterSpin() {
+		return false
+	}
+	ok := rw.spinWrite(urgent)
+	rw.leaveSpin()
+	if ok {
+		tally(evOptWLock)
+	} else {
+		tally(evOptFail)
+	}
+	return ok
+}
+
+// wait queues w, whose goroutine has bias in the count, and sleeps until w
+// holds the lock, is dismissed or cancelled. It returns w's state.
+//
+//go:norace
+func (rw *RWMutex) wait(w *waiter, bias uint64) uint32 {
+	hook(hookQueue)
+	if !rw.enqueue(w, bias) {
+		return w.state.Load()
+	}
+	tallyBy(w.reader, evSleepReader, evSleepWriter)
+	for {
+		hook(hookPark)
+		park(w)
+		w.taken++
+		if w.state.Load() != waiting || rw.tryFirst(w) {
+			break
+		}
+	}
+	w.settle()
+	if w.claimed {
+		// The claim may have come after the grant. Relaxed: a request.
+		w.claimed = false
+		rw.count.And(^uint64(flagClaim))
+	}
+	state := w.state.Load()
+	switch state {
+	case granted:
+		tallyBy(w.reader, evRLock, evWLock)
+	case cancelled:
+		tallyBy(w.reader, evRLockFail, evWLockFail)
+	}
+	return state
+}
+
+// enqueue puts w into the queue, unless it finds the lock to be had or w
+// cancelled, and reports whether it did. If not, w's state tells why.
+//
+//go:norace
+func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
+	now := nanotime()
+	if w.since == 0 {
+		w.since = now // else it was dismissed and keeps its age
+	}
+	w.due = w.since + int64(policy.handoffTime)
+	w.owner = self()
+	if policy.adaptive && rw.owner.Load()&wrNonspinnable != 0 {
+		// It did not get the lock from readers that are slow: when it owns it,
+		// readers shall not spin on it. See rdNonspinnable.
+		w.owner |= rdNonspinnable
+	}
+
+	rw.waitLock.Lock()
+	if w.state.Load() == cancelled {
+		rw.waitLock.Unlock()
+		if bias != 0 {
+			rw.backOut()
+		}
+		return false
+	}
+	w.state.Store(waiting)
+	if h := rw.head; h != nil && rw.isDue(h, now) && rw.count.Load()&flagAsleep != 0 {
+		rw.setHandoff(h)
+	}
+	blocked := uint64(writeBlocked)
+	if w.reader {
+		blocked = readBlocked
+	}
+	var c uint64
+	for {
+		c = rw.count.Load()
+		if c&blocked == 0 {
+			// Acquire: pairs with the release of whoever left the lock free.
+			n := c + readerBias - bias
+			if !w.reader {
+				n = c&^flagClaim | writerLocked
+			}
+			if rw.count.CompareAndSwap(c, n) {
+				w.state.Store(granted)
+				rw.waitLock.Unlock()
+				if !w.reader {
+					hook(hookCounted)
+					rw.owner.Store(w.owner) // Relaxed: a hint.
+				}
+				return false
+			}
+			continue
+		}
+		n := c - bias | flagWaiters
+		if rw.head == nil {
+			n |= flagAsleep
+		}
+		// Relaxed: what orders the waiter is its wake-up.
+		if rw.count.CompareAndSwap(c, n) {
+			c = n
+			break
+		}
+	}
+	if rw.head == nil {
+		rw.steals.Store(0) // a new first waiter: look at its age soon
+	}
+	rw.push(w)
+	var l wakeList
+	if wakeDue(c) {
+		rw.wakeFirst(&l)
+	}
+	rw.waitLock.Unlock()
+	l.wake()
+	if l.more {
+		rw.wakeUp()
+	}
+	return true
+}
+
+// isDue reports whether w has waited its handoff time. The caller holds
+// waitLock.
+//
+//go:norace
+func (rw *RWMutex) isDue(w *waiter, now int64) bool {
+	return policy.handoff && (now >= w.due || w.urgent && w.woken)
+}
+
+// setHandoff keeps everybody but w, the first waiter, from taking the lock. The
+// caller holds waitLock. Relaxed: it takes nothing and gives nothing.
+//
+//go:norace
+func (rw *RWMutex) setHandoff(w *waiter) {
+	hook(hookHandoff)
+	if rw.count.Or(flagHandoff)&flagHandoff == 0 {
+		tallyBy(w.reader, evRLockHandoff, evWLockHandoff)
+	}
+}
+
+// firstIsDue reports whether the first waiter has waited its handoff time, and
+// if so sees to it that it is not passed for much longer. bias is what the
+// caller has in the count, which it has not any more if the answer is yes.
+//
+//go:norace
+func (rw *RWMutex) firstIsDue(bias uint64) bool {
+	now := nanotime()
+	var l wakeList
+	rw.waitLock.Lock()
+	h := rw.head
+	due := h != nil && rw.isDue(h, now)
+	asleep := rw.count.Load()&flagAsleep != 0
+	if due && asleep {
+		rw.setHandoff(h)
+		rw.wakeFirst(&l)
+	}
+	rw.waitLock.Unlock()
+	l.wake()
+	if l.more {
+		rw.wakeUp()
+	}
+	if due && bias != 0 {
+		rw.backOut()
+	}
+	if due && !asleep {
+		runtime.Gosched()
+	}
+	return due
+}
+
+// releaseSlow is where an unlock goes that left nobody holding the lock while
+// the first waiter sleeps or is owed the lock.
+func releaseSlow(rw *RWMutex) {
+	hook(hookRelease)
+	rw.wakeUp()
+}
+
+// downgradeSlow lets in the readers that wait, if the first waiter is one.
+func downgradeSlow(rw *RWMutex) { rw.wakeUp() }
+
+// wakeUp applies the wake rule to the first waiter.
+//
+//go:norace
+func (rw *RWMutex) wakeUp() {
+	for more := true; more; {
+		var l wakeList
+		rw.waitLock.Lock()
+		rw.wakeFirst(&l)
+		rw.waitLock.Unlock()
+		l.wake()
+		more = l.more
+	}
+}
+
+// wakeFirst is wakeUp's work under waitLock: whom to wake goes on l.
+//
+//go:norace
+func (rw *RWMutex) wakeFirst(l *wakeList) {
+	w := rw.head
+	if w == nil {
+		return
+	}
+	due := rw.isDue(w, nanotime())
+	for {
+		c := rw.count.Load()
+		switch {
+		case c&w.blockedBy() != 0:
+			// Whoever holds the lock wakes when releasing it.
+			if due && c&flagAsleep != 0 {
+				rw.setHandoff(w)
+			}
+			return
+
+		case w.reader && (due || c&readerMask != 0):
+			// A reader does not wait behind readers.
+			if rw.grantReaders(l, due) {
+				return
+			}
+
+		case c&flagAsleep == 0:
+			return // it is on its way
+
+		case due:
+			if rw.grantWriter(w, c, l) {
+				return
+			}
+
+		default:
+			// Woken, not granted: a lock that is granted to one that does not
+			// run yet serves nobody until it does. Relaxed: w makes its own try.
+			if rw.count.CompareAndSwap(c, c&^flagAsleep) {
+				l.wakeToTry(w)
+				return
+			}
+		}
+	}
+}
+
+// grantWriter gives the lock, free at count c, to w, the first waiter, unless
+// somebody else changes the count. w goes on l, which is nil if w is the
+// caller's own. The caller holds waitLock.
+//
+//go:norace
+func (rw *RWMutex) grantWriter(w *waiter, c uint64, l *wakeList) bool {
+	n := c&^(flagHandoff|flagWaiters|flagAsleep|flagClaim) | writerLocked
+	if w.next != w {
+		n |= flagWaiters | flagAsleep
+	}
+	// Acquire: pairs with the release of whoever left the lock free. If w
+	// sleeps it has the edge from here through its wake-up.
+	if !rw.count.CompareAndSwap(c, n) {
+		return false
+	}
+	hook(hookCounted)
+	rw.owner.Store(w.owner) // Relaxed: a hint.
+	rw.unlink(w)
+	rw.startTurn()
+	if l == nil {
+		w.state.Store(granted)
+	} else {
+		l.tell(w, granted, true)
+	}
+	return true
+}
+
+// grantReaders gives the lock to the first waiter, a reader, unless a writer
+// holds it, and dismisses the other readers that wait, passing over writers, to
+// take it too. To count them all here would have the lock held by goroutines
+// of which the last may run milliseconds later. With yield the first is
+// switched to at once. The caller holds waitLock.
+//
+//go:norace
+func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
+	// last is the first waiter that was not looked at, n the readers before it.
+	n := 0
+	last, others := rw.head, false // others stay behind
+	for looked := 0; looked < maxLook && n < maxWake; looked++ {
+		if last.reader {
+			n++
+		} else {
+			others = true
+		}
+		if last = last.next; last == rw.head || others && !policy.wakeMany {
+			break
+		}
+	}
+	others = others || last != rw.head
+
+	// Count it before it is told: if it ran before it counted it would take
+	// another's share out of the count when it unlocks.
+	for {
+		c := rw.count.Load()
+		if c&(writerLocked|flagReadFail) != 0 {
+			return false
+		}
+		m := c&^(flagHandoff|flagWaiters|flagAsleep) + readerBias
+		if others {
+			m |= flagWaiters | flagAsleep
+		}
+		// Acquire: as in grantWriter.
+		if rw.count.CompareAndSwap(c, m) {
+			break
+		}
+	}
+	hook(hookTell)
+	w := rw.head
+	for state := uint32(granted); n > 0; state = dismissed {
+		for !w.reader {
+			w = w.next
+		}
+		next := w.next
+		rw.unlink(w)
+		l.tell(w, state, false)
+		w = next
+		n--
+	}
+	l.first.yield = yield
+	rw.startTurn()
+	l.more = policy.wakeMany && rw.head != nil && rw.head.reader
+	return true
+}
+
+// startTurn puts off the time of the new first waiter until those to whom the
+// lock was handed over have had their turn. The caller holds waitLock.
+//
+//go:norace
+func (rw *RWMutex) startTurn() {
+	if h := rw.head; h != nil {
+		h.due = max(h.due, nanotime()+int64(turnTime))
+	}
+}
+
+// tryFirst is the try of w, the first waiter, which was woken. It reports
+// whether w's state is decided; if not, somebody holds the lock and flagAsleep
+// is set, so that its release wakes w again.
+//
+//go:norace
+func (rw *RWMutex) tryFirst(w *waiter) bool {
+	for start := nanotime(); ; {
+		switch rw.tryFirstOnce(w, time.Duration(nanotime()-start)) {
+		case tryDecided:
+			return true
+		case trySleep:
+			return false
+		}
+		rw.spinFirst(w)
+	}
+}
+
+type tryResult int
+
+const (
+	tryDecided tryResult = iota // w has the lock or is cancelled
+	trySleep                    // the lock is held
+	trySpin                     // the lock is held and worth spinning on
+)
+
+// tryFirstOnce is one try of a first waiter that has spun for the given time.
+//
+//go:norace
+func (rw *RWMutex) tryFirstOnce(w *waiter, spun time.Duration) tryResult {
+	var l wakeList
+	result := tryDecided
+	rw.waitLock.Lock()
+	for w.state.Load() == waiting {
+		c := rw.count.Load()
+		switch {
+		case c&w.blockedBy() == 0 && w.reader:
+			rw.grantReaders(&l, false)
+			continue
+		case c&w.blockedBy() == 0:
+			rw.grantWriter(w, c, nil)
+			continue
+		case c&flagHandoff == 0 && rw.isDue(w, nanotime()):
+			rw.setHandoff(w)
+			continue // look again: the lock may have come free before that
+		case spun < rw.firstMaySpin(w, c) && canSpin():
+			result = trySpin
+		case rw.count.CompareAndSwap(c, c&^flagClaim|flagAsleep): // Relaxed, as in enqueue.
+			result = trySleep
+		default:
+			continue
+		}
+		break
+	}
+	rw.waitLock.Unlock()
+	l.wake()
+	if l.more {
+		rw.wakeUp()
+	}
+	return result
+}
+
+// blockedBy is what keeps w from taking the lock once it is first.
+//
+//go:norace
+func (w *waiter) blockedBy() uint64 {
+	if w.reader {
+		return writerLocked | flagReadFail
+	}
+	return held
+}
+
+// firstMaySpin is for how long in all a woken first waiter spins that finds
+// count c. Not to have it sleep again is worth a lot: it would be woken by the
+// next release, in vain again if the holder comes back at once.
+//
+//go:norace
+func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) time.Duration {
+	o := rw.owner.Load()
+	switch ownerStateOf(c, o, 0) {
+	case ownerNonspinnable:
+		return 0
+	case ownerWriter:
+		if c&flagHandoff != 0 && !policy.handoffSpin || !running(o) {
+			return 0
+		}
+	case ownerReader:
+		if !policy.writerSpin || w.urgent {
+			return 0
+		}
+	}
+	if tooShort(rw.ctl.Load()) && c&flagHandoff == 0 {
+		return 0
+	}
+	return firstSpinTime
+}
+
+// spinFirst waits a little for the lock to look free to w.
+//
+//go:norace
+func (rw *RWMutex) spinFirst(w *waiter) {
+	ticks := relaxTicks()
+	for range clockRounds {
+		c := rw.count.Load()
+		if c&w.blockedBy() == 0 || w.state.Load() != waiting {
+			return
+		}
+		if !w.reader && rw.claim(c) {
+			w.claimed = true
+		}
+		relax(ticks)
+	}
+}
+
+func tryRLockSlow(rw *RWMutex) bool {
+	for passed := false; ; {
+		c := rw.count.Load()
+		switch {
+		case c&readBlocked != 0:
+			return false
+		case !passed && rw.firstIsDue(0):
+			passed = true
+		case rw.count.CompareAndSwap(c, c+readerBias): // Acquire, as in tryRLock.
+			return true
+		}
+	}
+}
+
+func tryLockSlow(rw *RWMutex) bool {
+	for passed := false; ; {
+		c := rw.count.Load()
+		switch {
+		case c&writeBlocked != 0:
+			return false
+		case !passed && rw.firstIsDue(0):
+			passed = true
+		case rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked): // Acquire, as in tryLock.
+			rw.owner.Store(self()) // Relaxed: a hint.
+			return true
+		}
+	}
+}
+
+// Misuse ends the process, also under recover: a lock in an unknown state
+// protects nothing any more.
+
+func runlockMisuse(rw *RWMutex)   { fatal("rwsem: RUnlock of unlocked RWMutex") }
+func unlockMisuse(rw *RWMutex)    { fatal("rwsem: Unlock of unlocked RWMutex") }
+func downgradeMisuse(rw *RWMutex) { fatal("rwsem: Downgrade of unlocked RWMutex") }

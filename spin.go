@@ -1,0 +1,451 @@
+package rwsem
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Optimistic spinning: a goroutine waits awake for a lock that is likely to be
+// released soon. For sections of some hundred nanoseconds to some microseconds
+// that is worth twice the throughput on two processors, since to sleep and be
+// woken costs more than the wait; for shorter ones it is a loss, since two
+// processors that share a lock of this kind spend their time moving its cache
+// line. DESIGN.md has the measurements behind each time below.
+
+const (
+	// spinTime bounds the spinning on one writer after the other: somewhat more
+	// than a section of 3 us. Beyond that sleeping is cheap in comparison.
+	spinTime = 5 * time.Microsecond
+
+	// busySpinTime is for how long a goroutine spins although others wait for
+	// its processor: about what it costs all of them that it sleeps and is
+	// woken again.
+	busySpinTime = 3 * time.Microsecond
+
+	// A writer spins on readers for readersTime plus readersTimeEach for each
+	// of them, readersTimeMax at the most: the published times.
+	readersTime     = 10 * time.Microsecond
+	readersTimeEach = 500 * time.Nanosecond
+	readersTimeMax  = 25 * time.Microsecond
+
+	// claimAfter is when a writer that spins on writers claims the lock. At
+	// once would make it change processors at every section, which halves the
+	// throughput of short ones.
+	claimAfter = time.Microsecond
+
+	// claimTime is for how long a claim is heeded by each who meets it: its
+	// claimant may have lost its processor. claimRounds is for how many rounds
+	// of a free lock.
+	claimTime   = 2 * time.Microsecond
+	claimRounds = 6
+
+	// firstSpinTime is for how long a first waiter that was woken spins for
+	// the lock before it sleeps again.
+	firstSpinTime = 20 * time.Microsecond
+
+	// roundTime is the pause between two looks at the lock.
+	roundTime = 50 * time.Nanosecond
+
+	// clockRounds is how often a spinner looks at the clock and at the run
+	// queue: every so many rounds. The clock costs as much as most of a round.
+	clockRounds = 8
+
+	// maxNullRounds bounds the rounds in which a spinner finds the count held
+	// by a writer and the owner word empty: that writer may have lost its
+	// processor between the two stores.
+	maxNullRounds = 8
+)
+
+// maxSpinners is how many goroutines may spin on one lock. Two processors need
+// two: one spins on while the one before it has just got the lock. More than
+// there are CPUs would spin on holders that cannot run; beyond four nothing was
+// measured.
+var maxSpinners = uint32(max(1, min(runtime.NumCPU(), 4)))
+
+// ctl packs what spinning needs to remember, in a word that changes seldom:
+// bits 0-7 the number of spinners, bits 8-11 SetReaderSpin's enabling count,
+// bits 12-15 the score of short sections, bits 16-31 SetReaderSpin's threshold
+// in units of 100 ns, 0 meaning automatic and the largest value never.
+const (
+	ctlSpinner  = 1
+	ctlSpinners = 0xff
+
+	ctlEnable     = 1 << 8
+	ctlEnableMask = 0xf << 8
+	ctlEnableInit = 8 << 8
+
+	ctlShort     = 1 << 12
+	ctlShortMask = 0xf << 12
+
+	ctlReaderShift = 16
+	ctlReaderNever = 0xffff
+	ctlReaderUnit  = 100 * time.Nanosecond
+	ctlReaderMax   = time.Millisecond
+)
+
+// addField adds d to the field of rw.ctl that has the given unit and mask,
+// within the field's bounds.
+func (rw *RWMutex) addField(unit, mask uint32, d int) {
+	for {
+		old := rw.ctl.Load()
+		n := max(0, min(int(mask/unit), int(old&mask/unit)+d))
+		now := old&^mask | uint32(n)*unit
+		if now == old || rw.ctl.CompareAndSwap(old, now) {
+			return
+		}
+	}
+}
+
+func (rw *RWMutex) setReaderSpin(d time.Duration) {
+	raceIgnore()
+	defer raceLeave()
+	var v uint32
+	switch {
+	case d == 0:
+		v = ctlReaderNever
+	case d > 0:
+		v = uint32((min(d, ctlReaderMax) + ctlReaderUnit - 1) / ctlReaderUnit)
+	}
+	const kept = ctlSpinners | ctlShortMask
+	for {
+		old := rw.ctl.Load()
+		if rw.ctl.CompareAndSwap(old, old&kept|ctlEnableInit|v<<ctlReaderShift) {
+			return
+		}
+	}
+}
+
+// readerSpinTime is for how long a reader may spin on a writer.
+func (rw *RWMutex) readerSpinTime() time.Duration {
+	c := rw.ctl.Load()
+	switch v := c >> ctlReaderShift; {
+	case !policy.readerSpin || v == ctlReaderNever:
+		return 0
+	case v == 0:
+		return spinTime
+	case c&ctlEnableMask == 0:
+		return 0
+	default:
+		return time.Duration(v) * ctlReaderUnit
+	}
+}
+
+// enterSpin takes a spinner slot, if spinning makes sense at all.
+func (rw *RWMutex) enterSpin() bool {
+	for {
+		old := rw.ctl.Load()
+		if old&ctlSpinners >= maxSpinners*ctlSpinner || tooShort(old) {
+			return false
+		}
+		if rw.ctl.CompareAndSwap(old, old+ctlSpinner) {
+			return true
+		}
+	}
+}
+
+func (rw *RWMutex) leaveSpin() { rw.ctl.Add(^uint32(ctlSpinner - 1)) }
+
+const (
+	// shortScore is from which score on sections count as short.
+	shortScore = 8
+	// shortProbe: where they do, one meeting in so many still spins, to see
+	// whether that has changed.
+	shortProbe = 16
+)
+
+// tooShort reports whether who meets another at this lock should sleep at once.
+// Asleep it leaves the lock to the other's processor until it is woken, which
+// with sections of some nanoseconds serves both best.
+func tooShort(ctl uint32) bool {
+	return policy.shortPark && ctl&ctlShortMask >= shortScore*ctlShort && rand.Uint32()%shortProbe != 0
+}
+
+// noteRound scores a spin that got the lock at the given round. One that finds
+// the lock free at its first look, after nothing but a call, has met a section
+// shorter than the way of a cache line; so has a writer that slips in between
+// two sections of other writers before it claimed the lock, if it met no
+// readers. Sections of 180 ns do the first in 1 % of cases, of 6 ns in 50 %.
+func (rw *RWMutex) noteRound(round int, onReaders bool) {
+	switch {
+	case round == 1:
+		rw.addField(ctlShort, ctlShortMask, 2)
+	case !onReaders && round < clockRounds:
+		rw.addField(ctlShort, ctlShortMask, 1)
+	default:
+		rw.addField(ctlShort, ctlShortMask, -1)
+	}
+}
+
+// An ownerState is what looking at the owner answers.
+type ownerState int
+
+const (
+	ownerNull         ownerState = iota // nobody, or a writer that has not named itself yet
+	ownerWriter                         // a writer
+	ownerReader                         // readers, some of which may be passing
+	ownerNonspinnable                   // nobody to spin on
+)
+
+// ownerStateOf reads count c and owner word o for a spinner that heeds the
+// given nonspinnable bit. The count says whether a writer or readers own the
+// lock, since it is the word that does not lag.
+func ownerStateOf(c uint64, o, nonspinnable uintptr) ownerState {
+	switch g := o &^ ownerFlags; {
+	case o&nonspinnable != 0 || g == ownerUnknown:
+		return ownerNonspinnable
+	case c&writerLocked != 0 && g != 0:
+		return ownerWriter
+	case c&writerLocked == 0 && c&readerMask != 0:
+		return ownerReader
+	}
+	return ownerNull
+}
+
+// spinRead waits for the writer that holds the lock to release it. The reader
+// counts all the while, so it holds the lock as soon as no writer does and no
+// other writer can come between.
+func (rw *RWMutex) spinRead(limit time.Duration) bool {
+	start, ticks, nulls := nanotime(), relaxTicks(), 0
+	for round := 1; ; round++ {
+		hook(hookSpin)
+		// Acquire: pairs with the release in Unlock and Downgrade.
+		c := rw.count.Load()
+		if c&readBlocked == 0 {
+			rw.noteRound(round, true)
+			return true
+		}
+		if c&(flagHandoff|flagReadFail) != 0 {
+			return false
+		}
+		switch o := rw.owner.Load(); ownerStateOf(c, o, rdNonspinnable) {
+		case ownerNonspinnable:
+			return false
+		case ownerWriter:
+			if !running(o) {
+				return false
+			}
+		case ownerNull:
+			if nulls++; nulls > maxNullRounds {
+				return false
+			}
+		}
+		if round%clockRounds == 0 && rw.spunOut(start, limit) {
+			return false
+		}
+		relax(ticks)
+	}
+}
+
+// spunOut reports whether a spinner that began at start has to give up: its
+// time is over, or others wait for its processor.
+func (rw *RWMutex) spunOut(start int64, limit time.Duration) bool {
+	spun := time.Duration(nanotime() - start)
+	return spun > limit || spun > busySpinTime && !canSpin()
+}
+
+// spinWrite waits for the lock and takes it.
+func (rw *RWMutex) spinWrite(urgent bool) bool {
+	ok, claimed := rw.spinWriteLoop(urgent)
+	if claimed && !ok {
+		rw.count.And(^uint64(flagClaim)) // Relaxed: a request.
+	}
+	return ok
+}
+
+func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
+	var (
+		start       = nanotime()
+		ticks       = relaxTicks()
+		nulls       int
+		onReaders   bool  // it met readers
+		readersFrom int64 // since when it meets them, 0 while it does not
+		readersTime time.Duration
+	)
+	for round := 1; ; round++ {
+		hook(hookSpin)
+		c := rw.count.Load()
+		if c&writeBlocked == 0 && (claimed || c&flagClaim == 0 || time.Duration(nanotime()-start) > claimTime) && rw.passable(c) {
+			// Acquire: pairs with the release of whoever left the lock free.
+			if rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
+				hook(hookCounted)
+				rw.owner.Store(self()) // Relaxed: a hint.
+				rw.noteRound(round, onReaders)
+				return true, false
+			}
+		}
+		claim := false
+		switch o := rw.owner.Load(); ownerStateOf(c, o, wrNonspinnable) {
+		case ownerNonspinnable:
+			return false, claimed
+		case ownerNull:
+			readersFrom = 0
+			if c&writerLocked != 0 {
+				if nulls++; nulls > maxNullRounds {
+					return false, claimed
+				}
+			}
+		case ownerWriter:
+			readersFrom = 0
+			if !running(o) {
+				return false, claimed
+			}
+			claim = round > clockRounds && time.Duration(nanotime()-start) > claimAfter
+		case ownerReader:
+			if urgent || !policy.writerSpin {
+				return false, claimed
+			}
+			if readersFrom == 0 {
+				onReaders, readersFrom = true, nanotime()
+				readersTime = timeOnReaders(c)
+			}
+			claim = true
+		}
+		if claim {
+			claimed = rw.claim(c) || claimed
+		}
+		if round%clockRounds == 0 {
+			if readersFrom == 0 {
+				if rw.spunOut(start, spinTime) {
+					return false, claimed
+				}
+			} else if rw.spunOut(readersFrom, readersTime) {
+				if time.Duration(nanotime()-readersFrom) > readersTime {
+					rw.markNonspinnable()
+				}
+				return false, claimed
+			}
+		}
+		relax(ticks)
+	}
+}
+
+// timeOnReaders is for how long a writer spins on the readers in count c.
+func timeOnReaders(c uint64) time.Duration {
+	n := time.Duration(min(c>>readerShift, uint64(readersTimeMax/readersTimeEach)))
+	return min(readersTime+n*readersTimeEach, readersTimeMax)
+}
+
+// claim asks who arrives to let a writer go first that is awake and found
+// count c, and reports whether the request is the caller's. Relaxed: a request.
+func (rw *RWMutex) claim(c uint64) bool {
+	return policy.claim && c&(flagClaim|flagHandoff) == 0 && rw.count.CompareAndSwap(c, c|flagClaim)
+}
+
+// stepBack lets a writer go first that claimed the lock. If it does not come
+// although the lock is free the claim is dropped.
+func (rw *RWMutex) stepBack() {
+	start, ticks := nanotime(), relaxTicks()
+	for round := 1; ; round++ {
+		relax(ticks)
+		c := rw.count.Load()
+		switch {
+		case c&flagClaim == 0:
+			return
+		case c&held == 0 && round > claimRounds:
+			rw.count.And(^uint64(flagClaim)) // Relaxed: a request.
+			return
+		case round%clockRounds == 0 && time.Duration(nanotime()-start) > claimTime:
+			return
+		}
+	}
+}
+
+// markNonspinnable says that the readers that own rw are too slow to spin on,
+// until a writer owns it again.
+func (rw *RWMutex) markNonspinnable() {
+	if o := rw.owner.Load(); o&^ownerFlags == 0 {
+		rw.owner.CompareAndSwap(o, readerOwned|rdNonspinnable|wrNonspinnable) // Relaxed: a hint.
+	}
+}
+
+// passable reports whether an arriving goroutine may take the lock that is free
+// to it at count c: it may while nobody waits, or the first waiter is young.
+func (rw *RWMutex) passable(c uint64) bool {
+	return c&flagWaiters == 0 || !stealDue(rw.steals.Add(1)) || !rw.firstIsDue(0)
+}
+
+// statusOffset is where a g keeps its status, 0 if that is not known.
+var statusOffset uintptr
+
+// The status of a goroutine, as the runtime keeps it in a 32-bit word of its g.
+const (
+	statusRunning = 2
+	statusWaiting = 4
+	statusScan    = 0x1000 // set beside the status while the stack is scanned
+)
+
+// running reports whether the writer named in owner word o may be running. Only
+// no is certain: its g may run another goroutine by now, and its thread may
+// have lost its CPU.
+func running(o uintptr) bool {
+	g := o &^ ownerFlags
+	if statusOffset == 0 || g == ownerAnonymous || g == ownerUnknown {
+		return true
+	}
+	return loadStatus(g, statusOffset)&^statusScan == statusRunning
+}
+
+func init() {
+	if policy.ownerCheck && self() != ownerAnonymous {
+		statusOffset = probeStatus()
+	}
+}
+
+// probeStatus looks for the offset in a g of the 32-bit word that shows running
+// for this goroutine and waiting for a parked one, and returns 0 if there is
+// not exactly one: the lock then does with time bounds only.
+func probeStatus() (offset uintptr) {
+	const (
+		size  = 256 // no g is smaller
+		tries = 100 // the other goroutine may not have parked yet
+	)
+	var parked atomic.Uintptr
+	end := make(chan struct{})
+	defer close(end)
+	go func() {
+		parked.Store(self())
+		<-end
+	}()
+	for range tries {
+		runtime.Gosched()
+		other, found := parked.Load(), 0
+		if other == 0 {
+			continue
+		}
+		for off := uintptr(0); off < size; off += 4 {
+			if loadStatus(self(), off)&^statusScan == statusRunning &&
+				loadStatus(other, off)&^statusScan == statusWaiting {
+				offset = off
+				found++
+			}
+		}
+		if found == 1 {
+			return offset
+		}
+	}
+	return 0
+}
+
+// relaxTicks is roundTime in ticks of the cycle counter, 0 until enough time
+// has passed since the start of the program to tell, or if there is no counter.
+func relaxTicks() uint32 {
+	if t := roundTicks.Load(); t != 0 {
+		return t
+	}
+	const enough = 100 * time.Microsecond
+	ticks, ns := int64(cycles()-startCycles), nanotime()-startNano
+	if ticks <= 0 || ns < int64(enough) {
+		return 0
+	}
+	t := uint32(min(float64(ticks)/float64(ns)*float64(roundTime), 10_000))
+	roundTicks.Store(t)
+	return t
+}
+
+var (
+	startCycles = cycles()
+	startNano   = nanotime()
+	roundTicks  atomic.Uint32
+)

@@ -1,0 +1,124 @@
+package rwsem
+
+import (
+	"context"
+	"time"
+)
+
+func (rw *RWMutex) lockContext(ctx context.Context, reader bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if rw.tryAwake(reader) {
+		return nil
+	}
+	w := &waiter{reader: reader}
+	stop := context.AfterFunc(ctx, func() { rw.cancel(w) })
+	ok := rw.waitCancellable(w)
+	stop()
+	if !ok {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (rw *RWMutex) tryLockFor(d time.Duration, reader bool) bool {
+	if d <= 0 {
+		if reader {
+			return tryRLock(rw)
+		}
+		return tryLock(rw)
+	}
+	if rw.tryAwake(reader) {
+		return true
+	}
+	w := &waiter{reader: reader}
+	t := time.AfterFunc(d, func() { rw.cancel(w) })
+	ok := rw.waitCancellable(w)
+	t.Stop()
+	return ok
+}
+
+func (rw *RWMutex) tryAwake(reader bool) bool {
+	if reader && tryRLock(rw) || !reader && tryLock(rw) {
+		return true
+	}
+	raceEnter(rw)
+	var ok bool
+	if reader {
+		var bias uint64
+		if bias, ok = rw.rlockAwake(0); bias != 0 {
+			rw.backOut()
+		}
+	} else {
+		ok = rw.lockAwake(false)
+	}
+	raceLeave()
+	if ok {
+		rw.raceLocked(reader)
+	}
+	return ok
+}
+
+func (rw *RWMutex) waitCancellable(w *waiter) bool {
+	raceEnter(rw)
+	state, bias, ok := rw.wait(w, 0), uint64(0), false
+	for state == dismissed {
+		if bias, ok = rw.rejoin(); ok {
+			state = granted
+		} else {
+			state = rw.wait(w, bias)
+		}
+	}
+	raceLeave()
+	if state == granted {
+		rw.raceLocked(w.reader)
+	}
+	return state == granted
+}
+
+func (rw *RWMutex) raceLocked(reader bool) {
+	if reader {
+		raceReadLocked(rw)
+	} else {
+		raceWriteLocked(rw)
+	}
+}
+
+// cancel takes w out of the queue unless it was granted the lock.
+//
+//go:norace
+func (rw *RWMutex) cancel(w *waiter) {
+	raceIgnore()
+	defer raceLeave()
+	var l wakeList
+	rw.waitLock.Lock()
+	if s := w.state.Load(); s == granted || s == cancelled {
+		rw.waitLock.Unlock()
+		return
+	}
+	w.state.Store(cancelled)
+	if w.prev == nil { // not queued yet, or any more
+		rw.waitLock.Unlock()
+		return
+	}
+	first := rw.head == w
+	rw.unlink(w)
+	w.promised++
+	switch {
+	case rw.head == nil:
+		rw.count.And(^uint64(flagWaiters | flagHandoff | flagAsleep | flagClaim))
+	case first:
+		// The heir sleeps. It does not inherit handoff: it gets its own when
+		// it is due, in wakeFirst at the latest.
+		rw.count.Or(flagAsleep)
+		rw.count.And(^uint64(flagHandoff | flagClaim))
+		rw.wakeFirst(&l)
+	}
+	rw.waitLock.Unlock()
+	unpark(w, false)
+	l.wake()
+	if l.more {
+		rw.wakeUp()
+	}
+}

@@ -1,0 +1,33 @@
+package rwsem
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestVetRefusesCopies(t *testing.T) {
+	const file = "testdata/copylocks/copy.go"
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	want := map[string]bool{}
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.HasSuffix(line, "// want") {
+			want[fmt.Sprint(i+1)] = true
+		}
+	}
+	require.NotEmpty(t, want)
+
+	out, err := command("go", "vet", "-copylocks", "./testdata/copylocks").CombinedOutput()
+	require.Error(t, err, "go vet accepts copies")
+	got := map[string]bool{}
+	for _, m := range regexp.MustCompile(`copy\.go:(\d+):\d+: .*lock.* by value.*|copy\.go:(\d+):\d+: .*copies lock`).FindAllStringSubmatch(string(out), -1) {
+		got[m[1]+m[2]] = true
+	}
+	assert.Equal(t, want, got, "%s", out)
+}
