@@ -107,11 +107,15 @@ func makeSecondDue(rw *RWMutex) {
 	rw.head.next.due = 0
 }
 
+func countAsShort(rw *RWMutex) { rw.addField(ctlShort, ctlShortMask, shortScore) }
+
 // retake releases rw, which the caller has locked for writing and for which one
 // waiter sleeps, has the waker stopped before it wakes that waiter, which is
-// not due, and takes the lock again.
+// not due, and takes the lock again. Sections count as short, or a reader would
+// be granted the free lock.
 func retake(t *testing.T, rw *RWMutex) (waker *hookStop, unlock *bgCall) {
 	t.Helper()
+	countAsShort(rw)
 	waker = stopAt(t, hookWake)
 	unlock = inBackground(rw.Unlock)
 	waker.wait(t)

@@ -38,6 +38,7 @@ var faults = []fault{
 	{"stale reader owner", "stale-reader-owner", "TestFaultStaleReaderOwner", "purego", 0},
 	{"stale reader owner: after Downgrade", "stale-reader-owner-downgrade", "TestFaultStaleReaderOwner", "purego", 0},
 	{"unknown owner", "unknown-owner", "TestFaultUnknownOwner", "purego", 0},
+	{"unknown owner: first waiter", "first-waiter-unknown-owner", "TestFaultFirstWaiterUnknownOwner", "purego", 0},
 	{"reader stream", "reader-stream", "TestFaultReaderStream", "purego", 0},
 	{"handoff left behind: empty queue", "handoff-left-empty", "TestFaultHandoffLeftBehind", "rwsemhooks", 0},
 	{"handoff left behind: heir", "handoff-left-heir", "TestFaultHandoffLeftBehind", "rwsemhooks", 0},
@@ -49,6 +50,7 @@ var faults = []fault{
 	{"grant on wake for writers", "grant-on-wake", "TestFaultGrantOnWake", "purego", 0},
 	{"granted while not running", "granted-not-running", "TestFaultGrantedNotRunning", "rwsemhooks", 0},
 	{"waiters behind nobody", "waiters-behind-nobody", "TestFaultWaitersBehindNobody", "purego", 0},
+	{"waiters behind nobody: a reader behind readers", "reader-behind-readers", "TestFaultReaderBehindReaders", "rwsemhooks", 0},
 	{"phase collapse", "phase-collapse", "TestFaultPhaseCollapse", "purego", 0},
 	{"spinners take the holder's CPU", "spinners-keep-processor", "TestFaultSpinnersKeepProcessor", "purego", 0},
 	{"unlock touches a freed lock", "unlock-order", "TestFaultUnlockOrder", "rwsemhooks", 0},
@@ -66,6 +68,7 @@ var faults = []fault{
 	{"granted though cancelled", "granted-though-cancelled", "TestFaultGrantedThoughCancelled", "rwsemhooks", 0},
 	{"dismissed, then cancelled", "dismissed-not-cancelled", "TestFaultDismissedThenCancelled", "rwsemhooks", 0},
 	{"read-fail guard", "read-fail", "TestFaultReadFail", "purego", 0},
+	{"read-fail guard: heir", "heir-read-fail", "TestFaultHeirUnderReadFail", "purego", 0},
 }
 
 // Rows without a patch, and why.

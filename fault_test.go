@@ -578,17 +578,24 @@ func TestFaultCancellationStorm(t *testing.T) {
 func TestFaultHeirUnderReadFail(t *testing.T) {
 	var rw RWMutex
 	rw.count.Add(flagReadFail)
-	first := inBackground(func() { rw.TryRLockFor(5 * time.Millisecond) })
+	ctx, cancel := context.WithCancel(t.Context())
+	first := inBackgroundErr(func() error { return rw.RLockContext(ctx) })
 	awaitQueue(t, &rw, 1)
-	second := inBackground(func() { rw.RLock() })
+	second := inBackground(rw.RLock)
+	awaitQueue(t, &rw, 2)
+	cancel()
 	first.wait(t, "the first leaves")
+	require.ErrorIs(t, first.err, context.Canceled)
 	raceIgnore()
 	rw.count.Add(flagReadFail)
 	rw.wakeUp()
 	raceLeave()
 	second.wait(t, "the second gets the lock")
+	rw.RUnlock()
+	requireRest(t, &rw)
 }
 
+// A woken first waiter does not spin on an owner of which nothing is known.
 func TestFaultFirstWaiterUnknownOwner(t *testing.T) {
 	var rw RWMutex
 	rw.Lock()

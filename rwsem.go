@@ -188,12 +188,12 @@ func (rw *RWMutex) Unlock() { unlock(rw) }
 
 // TryRLock tries to lock rw for reading without waiting and reports whether it
 // succeeded. With no other call in progress it succeeds exactly if no writer
-// holds the lock and none has waited its handoff time.
+// holds the lock. It fails as well where waiters are due to get the lock.
 func (rw *RWMutex) TryRLock() bool { return tryRLock(rw) }
 
 // TryLock tries to lock rw for writing without waiting and reports whether it
 // succeeded. With no other call in progress it succeeds exactly if nobody
-// holds the lock.
+// holds the lock. It fails as well where a waiter is due to get the lock.
 func (rw *RWMutex) TryLock() bool { return tryLock(rw) }
 
 // Downgrade turns the write lock that the caller holds into a read lock without

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// Calls that may end without the lock. Their waiters are not pooled: the cancel
+// that ends them runs in a goroutine of its own.
+
 func (rw *RWMutex) lockContext(ctx context.Context, reader bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -12,10 +15,7 @@ func (rw *RWMutex) lockContext(ctx context.Context, reader bool) error {
 	if rw.tryAwake(reader) {
 		return nil
 	}
-	w := &waiter{reader: reader}
-	stop := context.AfterFunc(ctx, func() { rw.cancel(w) })
-	ok := rw.waitCancellable(w)
-	stop()
+	ok := rw.waitUntil(reader, func(cancel func()) func() bool { return context.AfterFunc(ctx, cancel) })
 	if !ok {
 		return ctx.Err()
 	}
@@ -29,13 +29,23 @@ func (rw *RWMutex) tryLockFor(d time.Duration, reader bool) bool {
 		}
 		return tryLock(rw)
 	}
-	if rw.tryAwake(reader) {
-		return true
-	}
+	return rw.tryAwake(reader) ||
+		rw.waitUntil(reader, func(cancel func()) func() bool { return time.AfterFunc(d, cancel).Stop })
+}
+
+// waitUntil waits for the lock until the function that it gives to arm is
+// called, and reports whether it has it. arm returns how to prevent that call.
+func (rw *RWMutex) waitUntil(reader bool, arm func(cancel func()) (stop func() bool)) bool {
 	w := &waiter{reader: reader}
-	t := time.AfterFunc(d, func() { rw.cancel(w) })
+	done := make(chan struct{})
+	stop := arm(func() {
+		rw.cancel(w)
+		close(done)
+	})
 	ok := rw.waitCancellable(w)
-	t.Stop()
+	if !stop() {
+		<-done // the lock's memory is the caller's own again when this call ends
+	}
 	return ok
 }
 
