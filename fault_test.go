@@ -216,7 +216,7 @@ func TestFaultUnknownOwner(t *testing.T) {
 }
 
 func TestFaultStaleReaderOwner(t *testing.T) {
-	const g = 0xc000004000
+	const g = 0xc0004000
 	for flags := range uintptr(ownerFlags + 1) {
 		assert.NotEqual(t, ownerWriter, ownerStateOf(writerLocked, flags, 0),
 			"a writer that has not named itself yet, after readers: %#x", flags)
