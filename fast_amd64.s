@@ -131,7 +131,7 @@ slow:
 // 	rw.count -= writerLocked
 // if old & writerLocked == 0
 // 	goto unlockMisuse
-// if wakeDue(old - writerLocked)
+// if old & (flagAsleep | flagHandoff) != 0
 // 	goto releaseSlow
 TEXT ·unlock(SB), NOSPLIT, $0-8
 	MOVQ rw+0(FP), CX
@@ -152,13 +152,9 @@ seldom:
 	TESTB $const_writerLocked, AL
 	JEQ   misuse
 
-	// Readers that count now have the lock from here on or are about to back out: the last of them wakes.
-	TESTQ $const_readerMask, AX
-	JNE   done
+	// Also with readers in the count: they have the lock from here on, and a reader that waits joins them.
 	TESTB $(const_flagAsleep|const_flagHandoff), AL
 	JNE   slow
-
-done:
 	RET
 
 slow:

@@ -48,7 +48,9 @@ func unlockStub(rw *RWMutex) {
 		unlockMisuse(rw)
 		return
 	}
-	if wakeDue(old - writerLocked) {
+	// Also with readers in the count, who have the lock from here on: a first
+	// waiter that is a reader joins them.
+	if old&(flagAsleep|flagHandoff) != 0 {
 		releaseSlow(rw)
 	}
 }
@@ -100,8 +102,8 @@ func downgradeStub(rw *RWMutex) {
 	}
 }
 
-// wakeDue reports whether who left count c behind has to see to the waiters:
-// nobody holds the lock, and the first of them sleeps or is owed the lock.
+// wakeDue reports whether a reader that left count c behind has to see to the
+// waiters: nobody holds the lock, and the first of them sleeps or is owed the lock.
 func wakeDue(c uint64) bool {
 	return c&held == 0 && c&(flagAsleep|flagHandoff) != 0
 }

@@ -837,3 +837,32 @@ func TestFaultReaderBehindReaders(t *testing.T) {
 		requireRest(t, &rw)
 	}
 }
+
+// A writer unlocks while a reader that spins on it is in the count, so that
+// reader has the lock from there on. The one that sleeps joins it at once: left
+// to its release, it would wait behind readers with no writer anywhere.
+func TestFaultReaderJoinsSpinner(t *testing.T) {
+	for _, due := range []bool{false, true} {
+		useHooks(t)
+		setHandoffTime(t, time.Hour)
+		var rw RWMutex
+		rw.Lock()
+		r := inBackground(rw.RLock)
+		awaitParked(t, 1)
+		spinning := stopAt(t, hookSpin)
+		spinner := inBackground(rw.RLock)
+		spinning.wait(t)
+		require.Equal(t, uint64(1), readersIn(&rw))
+		if due {
+			makeDue(&rw)
+		}
+		rw.Unlock()
+		spinning.release()
+		spinner.wait(t, "the spinner gets the lock")
+		r.wait(t, "the reader gets the lock while the spinner holds it")
+		require.Equal(t, uint64(2), readersIn(&rw))
+		rw.RUnlock()
+		rw.RUnlock()
+		requireRest(t, &rw)
+	}
+}

@@ -51,6 +51,7 @@ var faults = []fault{
 	{"granted while not running", "granted-not-running", "TestFaultGrantedNotRunning", "rwsemhooks", 0},
 	{"waiters behind nobody", "waiters-behind-nobody", "TestFaultWaitersBehindNobody", "purego", 0},
 	{"waiters behind nobody: a reader behind readers", "reader-behind-readers", "TestFaultReaderBehindReaders", "rwsemhooks", 0},
+	{"waiters behind nobody: a reader behind a spinner", "reader-joins-spinner", "TestFaultReaderJoinsSpinner", "rwsemhooks", 0},
 	{"phase collapse", "phase-collapse", "TestFaultPhaseCollapse", "purego", 0},
 	{"spinners take the holder's CPU", "spinners-keep-processor", "TestFaultSpinnersKeepProcessor", "purego", 0},
 	{"unlock touches a freed lock", "unlock-order", "TestFaultUnlockOrder", "rwsemhooks", 0},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -192,11 +193,14 @@ func TestPolicyReaderSpin(t *testing.T) {
 func TestPolicyWriterSpin(t *testing.T) {
 	// One that spun on readers in vain says that they are too slow.
 	keepPolicy(t)
+	if runtime.GOMAXPROCS(0) == 1 { // nobody spins long enough on one processor
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	}
 	for _, on := range []bool{true, false} {
 		policy.writerSpin = on
 		marked := false
 		// It may lose its processor before its time is over.
-		for range 100 {
+		for range 2000 {
 			var rw RWMutex
 			rw.RLock()
 			done := start(func() {
@@ -248,7 +252,7 @@ func TestPolicyHandoff(t *testing.T) {
 			rw.Unlock()
 		})
 		awaitQueued(t, &rw, 0, 1)
-		for range 100 {
+		for range 2000 {
 			got := rw.TryRLock()
 			assert.Equal(t, !on, got)
 			if got {

@@ -26,25 +26,27 @@ const (
 	// lags for who holds the wait lock; for others by one queue operation.
 	flagWaiters = 1 << 1
 
-	// flagHandoff: the first waiter has waited its handoff time; nobody but
-	// the first waiter, or the readers granted together with it, may take the
-	// lock. Set under the wait lock; cleared in the atomic step that gives the
+	// flagHandoff: the first waiter was found to have waited its handoff time;
+	// nobody may take the lock but it, the readers let in together with it,
+	// and those that were let in before and join readers. Set under the wait lock; cleared in the atomic step that gives the
 	// lock to the first waiter, or when that waiter leaves.
 	flagHandoff = 1 << 2
 
 	// flagAsleep: the first waiter sleeps, so a release that leaves nobody
 	// holding the lock has to wake it. While waiters are present and it is
 	// clear, the first of them was woken, or is about to be, and has not
-	// finished its try. Set together with the first entry of the wait list and
-	// by the first waiter in the atomic step that ends its try in vain;
-	// cleared by the waker under the wait lock.
+	// finished its try. Set under the wait lock with the first entry of the
+	// wait list, in the step that makes another waiter the first, and by the
+	// first waiter in the step that ends its try in vain; cleared under it by
+	// the waker, and when the list empties.
 	flagAsleep = 1 << 3
 
 	// flagClaim: a writer that is awake waits for the readers to drain. It is
 	// a request to arriving readers, which step back for a moment and then
 	// take the lock all the same, so that a claimant that lost its processor
-	// holds up nobody for long. Set and cleared by writers that spin, cleared
-	// by any writer that takes the lock; it may be lost.
+	// holds up nobody for long. Set by writers that spin; cleared by them, by
+	// any writer that takes the lock on a slow path or by a try, and by who
+	// stepped back for a claimant that did not come. It may be lost.
 	flagClaim = 1 << 4
 
 	// Bits 5 to 7 are spare and always 0.
@@ -115,9 +117,9 @@ const (
 // goroutine: one may lock it and another unlock it.
 //
 // A goroutine that holds it for reading must not call RLock again while
-// another may call Lock: once a writer has waited its handoff time (half a
-// millisecond by default) new readers wait behind it, the second RLock among
-// them. Up to that time a blocked Lock does not keep new readers out, where
+// another may call Lock: once the first waiter, a writer, has waited its handoff
+// time (half a millisecond by default) new readers wait behind it, the second
+// RLock among them. Up to that time a blocked Lock does not keep new readers out, where
 // [sync.RWMutex] keeps them out at once.
 //
 // In the terminology of [the Go memory model], the n'th call to
@@ -186,13 +188,15 @@ func (rw *RWMutex) Lock() { lock(rw) }
 // is not locked for writing.
 func (rw *RWMutex) Unlock() { unlock(rw) }
 
-// TryRLock tries to lock rw for reading without waiting and reports whether it
-// succeeded. With no other call in progress it succeeds exactly if no writer
+// TryRLock tries to lock rw for reading without waiting for it and reports
+// whether it succeeded. It may give up its processor to a waiter that is due.
+// With no other call in progress it succeeds exactly if no writer
 // holds the lock. It fails as well where waiters are due to get the lock.
 func (rw *RWMutex) TryRLock() bool { return tryRLock(rw) }
 
-// TryLock tries to lock rw for writing without waiting and reports whether it
-// succeeded. With no other call in progress it succeeds exactly if nobody
+// TryLock tries to lock rw for writing without waiting for it and reports
+// whether it succeeded. It may give up its processor to a waiter that is due.
+// With no other call in progress it succeeds exactly if nobody
 // holds the lock. It fails as well where a waiter is due to get the lock.
 func (rw *RWMutex) TryLock() bool { return tryLock(rw) }
 
@@ -206,7 +210,7 @@ func (rw *RWMutex) Downgrade() { downgrade(rw) }
 // LockUrgent locks rw for writing like [RWMutex.Lock], for a writer whose
 // latency matters more than the lock's throughput: it does not spin on
 // readers, and once it is the first waiter and was woken in vain nobody else
-// may take the lock before it. It does not overtake who waits already.
+// may take the lock before it. It overtakes no more than Lock does.
 func (rw *RWMutex) LockUrgent() { lockUrgent(rw) }
 
 // LockContext locks rw for writing unless ctx ends before that is possible. It
@@ -223,8 +227,8 @@ func (rw *RWMutex) RLockContext(ctx context.Context) error {
 	return rw.lockContext(ctx, true)
 }
 
-// TryLockFor tries to lock rw for writing, waiting for d at the most, and
-// reports whether it succeeded. With d of 0 or less it tries once, as
+// TryLockFor tries to lock rw for writing, sleeping for d at the most after
+// some microseconds of spinning, and reports whether it succeeded. With d of 0 or less it tries once, as
 // [RWMutex.TryLock] does.
 func (rw *RWMutex) TryLockFor(d time.Duration) bool {
 	return rw.tryLockFor(d, false)

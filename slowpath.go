@@ -15,8 +15,8 @@ import (
 //     nothing, and wakes nobody while that waiter is on its way. Until it has
 //     waited its handoff time the lock may be taken past it, by readers also
 //     from readers. So the lock stays with the processors that run.
-//   - A first waiter that has waited its time and sleeps is granted the lock by
-//     the release itself, which switches to it at once. To one that was woken
+//   - A first waiter that sleeps when it is found to have waited its time is
+//     granted the lock by the release itself, which switches to it at once. To one that was woken
 //     and still waits for a processor those who meet it give theirs; to keep
 //     everybody out for it would leave the lock idle for as long.
 //   - Where sections are short the lock then is the new holder's and its
@@ -118,8 +118,9 @@ func (rw *RWMutex) rlockAwake(bias uint64) (uint64, bool) {
 }
 
 // rejoin is rlockAwake for a reader that was dismissed: as long as readers hold
-// the lock it may join them, as if it had been granted the lock together with
-// the first of them.
+// the lock, or pass through the count, it may join them, as if it had been
+// granted the lock together with the first of them. That it passes flagHandoff
+// so is bounded: no more than were dismissed do.
 func (rw *RWMutex) rejoin() (uint64, bool) {
 	for {
 		c := rw.count.Load()
@@ -183,7 +184,7 @@ func (rw *RWMutex) lockAwake(urgent bool) bool {
 		c = rw.count.Load()
 	}
 	// Acquire: pairs with the release of whoever left the lock free.
-	if c&writeBlocked == 0 && rw.passable(c) && rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
+	if c&writeBlocked == 0 && (c&flagWaiters == 0 || !rw.firstIsDue(0)) && rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
 		hook(hookCounted)
 		rw.owner.Store(self()) // Relaxed: a hint.
 		return true
@@ -245,8 +246,9 @@ func (rw *RWMutex) wait(w *waiter, bias uint64) uint32 {
 //go:norace
 func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 	now := nanotime()
-	if w.since == 0 {
-		w.since = now // else it was dismissed and keeps its age
+	again := w.since != 0 // it was dismissed, and keeps its age
+	if !again {
+		w.since = now
 	}
 	w.due = w.since + int64(policy.handoffTime)
 	w.owner = self()
@@ -303,9 +305,9 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 		}
 	}
 	if rw.head == nil {
-		rw.steals.Store(0) // a new first waiter: look at its age soon
+		rw.steals.Store(0) // as in startTurn
 	}
-	rw.push(w)
+	rw.push(w, again)
 	var l wakeList
 	if wakeDue(c) {
 		rw.wakeFirst(&l)
@@ -354,12 +356,12 @@ func (rw *RWMutex) firstIsDue(bias uint64) bool {
 		rw.wakeFirst(&l)
 	}
 	rw.waitLock.Unlock()
+	if due && bias != 0 {
+		rw.backOut() // before it may lose its processor
+	}
 	l.wake()
 	if l.more {
 		rw.wakeUp()
-	}
-	if due && bias != 0 {
-		rw.backOut()
 	}
 	if due && !asleep {
 		runtime.Gosched()
@@ -516,7 +518,7 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 	}
 	l.first.yield = yield
 	rw.startTurn()
-	l.more = policy.wakeMany && rw.head != nil && rw.head.reader
+	l.more = rw.head != nil && rw.head.reader
 	return true
 }
 
@@ -526,6 +528,7 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 //
 //go:norace
 func (rw *RWMutex) startTurn() {
+	rw.steals.Store(0) // a new first waiter: look at its age soon
 	if h := rw.head; h != nil && rw.sectionsAreShort() {
 		h.due = max(h.due, nanotime()+int64(turnTime))
 	}

@@ -272,7 +272,7 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 		nulls       int
 		onReaders   bool  // it met readers
 		readersFrom int64 // since when it meets them, 0 while it does not
-		readersTime time.Duration
+		readersFor  time.Duration
 	)
 	for round := 1; ; round++ {
 		hook(hookSpin)
@@ -305,14 +305,14 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 			if !claimed {
 				pause = writerRounds * ticks
 			}
-			claim = round > writerRounds && time.Duration(nanotime()-start) > claimAfter
+			claim = !claimed && round > writerRounds && time.Duration(nanotime()-start) > claimAfter
 		case ownerReader:
 			if urgent || !policy.writerSpin {
 				return false, claimed
 			}
 			if readersFrom == 0 {
 				onReaders, readersFrom = true, nanotime()
-				readersTime = timeOnReaders(c)
+				readersFor = timeOnReaders(c)
 			}
 			claim = true
 		}
@@ -324,8 +324,8 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 				if rw.spunOut(start, spinTime) {
 					return false, claimed
 				}
-			} else if rw.spunOut(readersFrom, readersTime) {
-				if time.Duration(nanotime()-readersFrom) > readersTime {
+			} else if rw.spunOut(readersFrom, readersFor) {
+				if time.Duration(nanotime()-readersFrom) > readersFor {
 					rw.markNonspinnable()
 				}
 				return false, claimed

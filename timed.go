@@ -107,18 +107,20 @@ func (rw *RWMutex) cancel(w *waiter) {
 		rw.waitLock.Unlock()
 		return
 	}
-	w.state.Store(cancelled)
 	if w.prev == nil { // not queued yet, or any more
+		w.state.Store(cancelled)
 		rw.waitLock.Unlock()
 		return
 	}
 	first := rw.head == w
 	rw.unlink(w)
 	w.promised++
+	w.state.Store(cancelled)
 	switch {
 	case rw.head == nil:
 		rw.count.And(^uint64(flagWaiters | flagHandoff | flagAsleep | flagClaim))
 	case first:
+		rw.steals.Store(0) // as in startTurn
 		// The heir sleeps. It does not inherit handoff: it gets its own when
 		// it is due, in wakeFirst at the latest.
 		rw.count.Or(flagAsleep)

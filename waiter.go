@@ -32,7 +32,7 @@ type waiter struct {
 	sema  uint32        // where it parks
 }
 
-// States of a waiter, changed under waitLock only.
+// States of a waiter, changed under waitLock only while it is queued.
 const (
 	waiting   = iota
 	granted   // it holds the lock; the count says so already
@@ -51,18 +51,19 @@ func newWaiter(reader, urgent bool) *waiter {
 
 //go:norace
 func freeWaiter(w *waiter) {
-	w.since = 0
+	w.next, w.since = nil, 0
 	w.woken, w.yield = false, false
 	w.promised, w.taken = 0, 0
 	w.state.Store(waiting)
 	waiterPool.Put(w)
 }
 
-// push puts w into the ring in the order of age, behind the first waiter in any
-// case: at the end, but for one that was dismissed. The caller holds waitLock.
+// push puts w into the ring: at its end, or in the order of age, but behind the
+// first waiter, if it was dismissed before. In a long ring that is behind at
+// least maxLook older ones. The caller holds waitLock.
 //
 //go:norace
-func (rw *RWMutex) push(w *waiter) {
+func (rw *RWMutex) push(w *waiter, again bool) {
 	h := rw.head
 	if h == nil {
 		w.next, w.prev = w, w
@@ -70,7 +71,7 @@ func (rw *RWMutex) push(w *waiter) {
 		return
 	}
 	next := h
-	if w.since < h.prev.since {
+	if again && w.since < h.prev.since {
 		next = h.next
 		for looked := 0; looked < maxLook && next != h && next.since <= w.since; looked++ {
 			next = next.next

@@ -132,7 +132,7 @@ func unlock(g *gen) {
 		"	rw.count -= writerLocked",
 		"if old & writerLocked == 0",
 		"	goto unlockMisuse",
-		"if wakeDue(old - writerLocked)",
+		"if old & (flagAsleep | flagHandoff) != 0",
 		"	goto releaseSlow",
 	)
 	rw := g.rwMutex()
@@ -149,8 +149,9 @@ func unlock(g *gen) {
 	g.Label("seldom")
 	g.add(x86.TESTB, imm8("writerLocked"), old.As8())
 	g.JEQ(label("misuse"))
-	g.Comment("Readers that count now have the lock from here on or are about to back out: the last of them wakes.")
-	wakeDue(g, old)
+	g.Comment("Also with readers in the count: they have the lock from here on, and a reader that waits joins them.")
+	g.add(x86.TESTB, imm8("flagAsleep|flagHandoff"), old.As8())
+	g.JNE(label("slow"))
 	g.RET()
 
 	g.Label("slow")
