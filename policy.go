@@ -35,9 +35,9 @@ var policy = struct {
 	ownerCheck:  true,
 	urgent:      true,
 
-	// After 0.1 ms the lock changes hands so often that short sections lose
-	// what keeping it in one processor's cache gains; after 4 ms, the published
-	// time, a writer under a relay of readers waits that long. See DESIGN.md.
+	// Between 0.1 and 1 ms the time matters little; with 4 ms, the published
+	// one, the slowest goroutine falls behind and the worst waits get longer.
+	// See DESIGN.md.
 	handoffTime: 500 * time.Microsecond,
 }
 

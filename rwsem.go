@@ -28,8 +28,9 @@ const (
 
 	// flagHandoff: the first waiter was found to have waited its handoff time;
 	// nobody may take the lock but it, the readers let in together with it,
-	// and those that were let in before and join readers. Set under the wait lock; cleared in the atomic step that gives the
-	// lock to the first waiter, or when that waiter leaves.
+	// and those that were let in before and join readers. Set under the wait
+	// lock; cleared in the atomic step that gives the lock to the first waiter,
+	// or when that waiter leaves.
 	flagHandoff = 1 << 2
 
 	// flagAsleep: the first waiter sleeps, so a release that leaves nobody
@@ -119,8 +120,8 @@ const (
 // A goroutine that holds it for reading must not call RLock again while
 // another may call Lock: once the first waiter, a writer, has waited its handoff
 // time (half a millisecond by default) new readers wait behind it, the second
-// RLock among them. Up to that time a blocked Lock does not keep new readers out, where
-// [sync.RWMutex] keeps them out at once.
+// RLock among them. Up to that time a blocked Lock does not keep new readers
+// out, where [sync.RWMutex] keeps them out at once.
 //
 // In the terminology of [the Go memory model], the n'th call to
 // [RWMutex.Unlock] “synchronizes before” the m'th call to Lock for any n < m,
@@ -190,14 +191,14 @@ func (rw *RWMutex) Unlock() { unlock(rw) }
 
 // TryRLock tries to lock rw for reading without waiting for it and reports
 // whether it succeeded. It may give up its processor to a waiter that is due.
-// With no other call in progress it succeeds exactly if no writer
-// holds the lock. It fails as well where waiters are due to get the lock.
+// With no other call in progress it succeeds exactly if no writer holds the
+// lock. It fails as well where waiters are due to get the lock.
 func (rw *RWMutex) TryRLock() bool { return tryRLock(rw) }
 
 // TryLock tries to lock rw for writing without waiting for it and reports
 // whether it succeeded. It may give up its processor to a waiter that is due.
-// With no other call in progress it succeeds exactly if nobody
-// holds the lock. It fails as well where a waiter is due to get the lock.
+// With no other call in progress it succeeds exactly if nobody holds the lock.
+// It fails as well where a waiter is due to get the lock.
 func (rw *RWMutex) TryLock() bool { return tryLock(rw) }
 
 // Downgrade turns the write lock that the caller holds into a read lock without
@@ -228,8 +229,8 @@ func (rw *RWMutex) RLockContext(ctx context.Context) error {
 }
 
 // TryLockFor tries to lock rw for writing, sleeping for d at the most after
-// some microseconds of spinning, and reports whether it succeeded. With d of 0 or less it tries once, as
-// [RWMutex.TryLock] does.
+// some microseconds of spinning, and reports whether it succeeded. With d of 0
+// or less it tries once, as [RWMutex.TryLock] does.
 func (rw *RWMutex) TryLockFor(d time.Duration) bool {
 	return rw.tryLockFor(d, false)
 }

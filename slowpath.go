@@ -16,9 +16,9 @@ import (
 //     waited its handoff time the lock may be taken past it, by readers also
 //     from readers. So the lock stays with the processors that run.
 //   - A first waiter that sleeps when it is found to have waited its time is
-//     granted the lock by the release itself, which switches to it at once. To one that was woken
-//     and still waits for a processor those who meet it give theirs; to keep
-//     everybody out for it would leave the lock idle for as long.
+//     granted the lock by the release itself, which switches to it at once. To
+//     one that was woken and still waits for a processor those who meet it give
+//     theirs; to keep everybody out for it would leave the lock idle for as long.
 //   - Where sections are short the lock then is the new holder's and its
 //     processor's for turnTime: what is shared is time on it, not sections.
 //   - Readers that are let in come in together: the first is granted the lock,

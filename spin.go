@@ -162,13 +162,14 @@ const (
 // Asleep it leaves the lock to the other's processor until it is woken, which
 // with sections of some nanoseconds serves both best.
 func tooShort(ctl uint32) bool {
-	return policy.shortPark && ctl&ctlShortMask >= shortScore*ctlShort && rand.Uint32()%shortProbe != 0
+	return policy.shortPark && scoredShort(ctl) && rand.Uint32()%shortProbe != 0
 }
 
+// scoredShort is what the score in ctl says of the sections.
+func scoredShort(ctl uint32) bool { return ctl&ctlShortMask >= shortScore*ctlShort }
+
 // sectionsAreShort is what the lock's score says.
-func (rw *RWMutex) sectionsAreShort() bool {
-	return rw.ctl.Load()&ctlShortMask >= shortScore*ctlShort
-}
+func (rw *RWMutex) sectionsAreShort() bool { return scoredShort(rw.ctl.Load()) }
 
 // noteRound scores a spin that got the lock at the given round. One that finds
 // the lock free at its first look, after nothing but a call, has met a section
