@@ -1,4 +1,4 @@
-//go:build amd64 && !purego && !race && !rwsemhooks
+//go:build (amd64 || arm64) && !purego && !race && !rwsemhooks && (rwsem_ownercount || !rwsemnarrow)
 
 package rwsem
 
@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -32,14 +31,14 @@ import (
 // real slow functions sleep or end the process, so the comparison takes place
 // in stand-in packages: copies of the generated files, the stubs, the words,
 // RLock and RUnlock of rwsem.go, and this file, with slow functions that only
-// record that they were reached. TestAssembly writes two of them into a temporary module and runs
-// itself there:
+// record that they were reached. TestAssembly writes two of them into a
+// temporary module and runs itself there, with the layout of its own build:
 //
 //   - plain has the generated files as they are;
-//   - hooked has LOCK, PAUSE and RDTSC defined as macros, and the count as a
-//     type of its own, so that what another processor does to the count just
-//     before an atomic step is a table entry and the cycle counter is a
-//     variable.
+//   - hooked has hooks at the atomic steps, the pauses and what asks the
+//     processor, and the count as a type of its own, so that what another
+//     processor does to the count just before an atomic step is a table entry
+//     and the cycle counter is a variable.
 
 // A standInPackage is what a stand-in package tells of itself.
 type standInPackage struct {
@@ -60,7 +59,8 @@ type standInHooks struct {
 	interfere     *[64]uint64 // what is added to the count before each atomic step
 	locks         *int        // atomic steps so far
 	tsc, tick     *uint64     // the cycle counter, and by what each look at it moves it
-	pauses, looks *int        // PAUSE and RDTSC so far
+	pauses, looks *int        // pauses and looks at the cycle counter so far
+	arch          standInArch // what else the architecture's hooks use
 }
 
 // standIn is set by the stand-in packages' own files.
@@ -86,14 +86,28 @@ var assemblyTests = map[string][]struct {
 		{"Interfere", testAssemblyInterfere},
 		{"Cycles", testAssemblyHookedCycles},
 		{"Relax", testAssemblyRelax},
+		{"Pause", testAssemblyPause},
+		{"Invariant", testAssemblyInvariant},
 	},
+}
+
+// An assemblyForm is one of the forms of the assembly that a CPU can choose.
+type assemblyForm struct {
+	name   string
+	hooked bool        // only in hooked
+	choose func() bool // makes the assembly take it, if this CPU has it
 }
 
 func TestAssembly(t *testing.T) {
 	if standIn != nil {
-		for _, test := range assemblyTests[standIn.name] {
-			if !t.Run(test.name, test.test) {
-				return
+		for _, form := range assemblyForms {
+			if form.hooked && standIn.name != "hooked" || !form.choose() {
+				continue
+			}
+			for _, test := range assemblyTests[standIn.name] {
+				if !t.Run(form.name+test.name, test.test) {
+					return
+				}
 			}
 		}
 		return
@@ -101,36 +115,49 @@ func TestAssembly(t *testing.T) {
 
 	dir := t.TempDir()
 	writeStandIns(t, dir)
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=1m", "-v", "-run=^TestAssembly$", "./...")
+	args := []string{"test", "-count=1", "-timeout=5m", "-v", "-run=^TestAssembly$", "-tags=" + layoutTags()}
+	if emulator := os.Getenv("RWSEM_TEST_EXEC"); emulator != "" {
+		args = append(args, "-exec", emulator)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", append(args, "./...")...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off")
+	// The go command may be a program of another architecture than this one.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off",
+		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	if testing.Verbose() {
+		t.Logf("%s", out)
+	}
 	for pkg, tests := range assemblyTests {
 		assert.Regexp(t, `(?m)^ok\s+github.com/rwsem/rwsem/`+pkg+`\s`, string(out))
-		for _, test := range tests {
-			assert.Contains(t, string(out), "--- PASS: TestAssembly/"+test.name+" ", pkg)
+		for _, form := range assemblyForms {
+			if form.hooked && pkg != "hooked" || !form.choose() {
+				continue
+			}
+			for _, test := range tests {
+				assert.Contains(t, string(out), "--- PASS: TestAssembly/"+form.name+test.name+" ", pkg)
+			}
 		}
 	}
 }
 
-// TestAssemblyLocks reads the generated file: every atomic instruction is on
-// the count and has the LOCK prefix, and nothing else has it.
-func TestAssemblyLocks(t *testing.T) {
-	text, err := os.ReadFile("fast_amd64.s")
-	require.NoError(t, err)
-	atomic := regexp.MustCompile(`^\s+(XADD|CMPXCHG|XCHG)`)
-	onCount := regexp.MustCompile(`^\s+(XADDQ|CMPXCHGQ)\s+[A-Z0-9]+, RWMutex_count\([A-Z0-9]+\)$`)
-	locked, steps := false, 0
-	for n, line := range strings.Split(string(text), "\n") {
-		if locked || atomic.MatchString(line) {
-			assert.True(t, locked, "line %d: no LOCK before %s", n+1, line)
-			assert.Regexp(t, onCount, line, "line %d", n+1)
-			steps++
-		}
-		locked = strings.TrimSpace(line) == "LOCK"
+// layoutTags are the tags of the layout that this test was built with.
+func layoutTags() string {
+	var tags []string
+	if ownerInCount {
+		tags = append(tags, "rwsem_ownercount")
 	}
-	assert.Equal(t, 8, steps)
+	if readerShift == 60 {
+		tags = append(tags, "rwsemnarrow")
+	}
+	return strings.Join(tags, ",")
+}
+
+// standInFiles are what a stand-in package has of this one as it is.
+var standInFiles = []string{
+	"layout_*.go", "owner.go", "fast_asm*.go", "pause_asm*.go", "fast_stub.go",
+	"cpu_*.go", "fast_*.s", "pause_*.s", "asm_test.go", "asm_*64_test.go", "asm_identity_test.go",
 }
 
 // writeStandIns writes the module of the stand-in packages to dir.
@@ -142,23 +169,24 @@ func writeStandIns(t *testing.T, dir string) {
 		d := filepath.Join(dir, pkg)
 		require.NoError(t, os.Mkdir(d, 0o755))
 		hooked := pkg == "hooked"
-		for _, name := range []string{
-			"fast_amd64.s", "pause_amd64.s", "fast_asm.go", "fast_asm_row_d.go", "pause_asm.go",
-			"fast_stub.go", "asm_test.go",
-		} {
-			text := mustRead(t, name)
-			if hooked && strings.HasSuffix(name, ".s") {
-				require.NotRegexp(t, `\bR1[0-3]\b`, text, "the macros use these")
-				text = replaceOnce(t, text, includeLast, includeLast+hookMacros)
+		for _, pattern := range standInFiles {
+			names, err := filepath.Glob(pattern)
+			require.NoError(t, err)
+			require.NotEmpty(t, names, pattern)
+			for _, name := range names {
+				text := mustRead(t, name)
+				if hooked && strings.HasSuffix(name, "_"+runtime.GOARCH+".s") {
+					text = hookAssembly(t, text)
+				}
+				mustWrite(t, filepath.Join(d, name), text)
 			}
-			mustWrite(t, filepath.Join(d, name), text)
 		}
 		text := lockWords(t)
 		recorder := "name: " + strconv.Quote(pkg) + ", slow: &slow, slowRW: &slowRW, calls: &calls, result: &result, onSlow: &onSlow"
 		if hooked {
 			text = replaceOnce(t, text, "count atomic.Uint64", "count hookedUint64")
-			mustWrite(t, filepath.Join(d, "hooks.go"), hookSource)
-			recorder += ", hooks: &standInHooks{&hookTarget, &hookInterfere, &hookLocks, &hookTSC, &hookTick, &hookPauses, &hookLooks}"
+			mustWrite(t, filepath.Join(d, "hooks.go"), hookSource+archHookSource)
+			recorder += ", hooks: &standInHooks{&hookTarget, &hookInterfere, &hookLocks, &hookTSC, &hookTick, &hookPauses, &hookLooks, " + archHooks + "}"
 		}
 		mustWrite(t, filepath.Join(d, "words.go"), text)
 		mustWrite(t, filepath.Join(d, "recorder.go"), recorderSource)
@@ -269,31 +297,6 @@ func (h *hookedUint64) CompareAndSwap(old, want uint64) bool {
 	h.interfere()
 	return h.Uint64.CompareAndSwap(old, want)
 }
-`
-
-const includeLast = "#include \"textflag.h\"\n"
-
-const hookMacros = `
-#define LOCK \
-	MOVQ ·hookLocks(SB), R10; \
-	LEAQ ·hookInterfere(SB), R11; \
-	MOVQ (R11)(R10*8), R12; \
-	MOVQ ·hookTarget(SB), R13; \
-	ADDQ R12, (R13); \
-	INCQ ·hookLocks(SB); \
-	BYTE $0xF0
-
-#define PAUSE \
-	INCQ ·hookPauses(SB)
-
-#define RDTSC \
-	MOVQ ·hookTick(SB), R10; \
-	MOVQ ·hookTSC(SB), R11; \
-	ADDQ R10, ·hookTSC(SB); \
-	INCQ ·hookLooks(SB); \
-	MOVL R11, AX; \
-	SHRQ $32, R11; \
-	MOVL R11, DX
 `
 
 // A fencedLock is a lock between two words that nobody may touch.
@@ -409,36 +412,59 @@ var fastPaths = map[string]struct {
 }
 
 // edgeCounts are the counts at which a fast path may change its way: every
-// combination of flags with every edge of the number of readers, spare bits,
-// what lies beside them, and some that are nothing special.
+// combination of flags with every edge of the number of readers, what lies
+// between those, what lies beside them, and some that are nothing special.
 func edgeCounts() []uint64 {
-	const most = 1<<(63-readerShift) - 1
+	const (
+		most  = 1<<(63-readerShift) - 1
+		flags = writerLocked | flagWaiters | flagHandoff | flagAsleep | flagClaim
+		spare = flagMask &^ (flags | ownerMask)
+	)
+	between := []uint64{0, spare, spare & -spare, ownerMask, spare | ownerMask}
+	if ownerInCount {
+		for _, g := range []uintptr{self(), otherG, ownerReserved >> 1} {
+			between = append(between, writerWord(g)&ownerMask, writerWord(g)&ownerMask|spare)
+		}
+	}
+	for bit := uint64(1); bit <= spare; bit <<= 1 {
+		if spare&bit != 0 {
+			between = append(between, bit)
+		}
+	}
 	set := map[uint64]bool{}
 	for _, readers := range []uint64{0, 1, 2, 3, 254, 255, 256, 257, most - 1, most} {
+		if readers > most {
+			continue
+		}
 		for _, guard := range []uint64{0, flagReadFail} {
 			c := guard | readers<<readerShift
-			for flags := range uint64(32) {
-				set[c|flags] = true
-			}
-			for _, flags := range []uint64{0x20, 0x22, 0x28, 0x30, 0x40, 0x80, 0x82, 0xe0, 0xea, 0xff} {
-				set[c|flags] = true
+			for f := range uint64(flags + 1) {
+				set[c|f] = true
+				for _, b := range between {
+					if readers < 2 || f&(flagHandoff|flagClaim) == 0 && b != 0 {
+						set[c|f|b] = true
+					}
+				}
 			}
 			set[c-1], set[c-2] = true, true
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 64 {
-		set[r.Uint64()], set[r.Uint64()&^(readBlocked|0xe0)] = true, true
+		set[r.Uint64()], set[r.Uint64()&^(readBlocked|spare)] = true, true
 		set[r.Uint64()&r.Uint64()&r.Uint64()], set[r.Uint64()>>r.Uint64N(64)] = true, true
 		set[r.Uint64N(4)<<readerShift|r.Uint64N(flagMask+1)] = true
 	}
 	return slices.Sorted(maps.Keys(set))
 }
 
+// otherG is the g of no goroutine, with the looks of one.
+const otherG = 0x7f00_1234_5680
+
 func edgeOwners() []uintptr {
-	owners := []uintptr{ownerAnonymous, ownerUnknown, ^uintptr(0)}
+	owners := []uintptr{ownerAnonymous, ownerUnknown, ^uintptr(0), self()}
 	for flags := range uintptr(ownerFlags + 1) {
-		owners = append(owners, flags, 0x7f00_1234_5680|flags)
+		owners = append(owners, flags, otherG|flags)
 	}
 	return owners
 }
@@ -454,14 +480,22 @@ func edgeSteals() []uint32 {
 	return slices.Sorted(maps.Keys(set))
 }
 
+// A way is how a fast path was left.
+type way struct {
+	slow   string
+	result bool
+}
+
+func (w way) String() string { return strings.TrimSpace(fmt.Sprint(w.slow, " ", w.result)) }
+
 // compareFrom lets assembly and stub work on s and reports whether they agree. It
 // adds the way that was taken to ways.
-func compareFrom(t *testing.T, name string, s startState, ways map[string]bool) bool {
+func compareFrom(t *testing.T, name string, s startState, ways map[way]bool) bool {
 	p := fastPaths[name]
 	var asm, stub endState
 	runFrom(p.asm, s, &asm)
 	runFrom(p.stub, s, &stub)
-	ways[strings.TrimSpace(fmt.Sprint(asm.slow, " ", asm.result))] = true
+	ways[way{asm.slow, asm.result}] = true
 	if asm == stub {
 		return true
 	}
@@ -471,24 +505,30 @@ func compareFrom(t *testing.T, name string, s startState, ways map[string]bool) 
 }
 
 func testAssemblyStub(t *testing.T) {
-	counts, owners, steals := edgeCounts(), edgeOwners(), edgeSteals()
 	for name, p := range fastPaths {
 		t.Run(name, func(t *testing.T) {
-			ways := map[string]bool{}
-			for _, c := range counts {
+			counts, owners, steals := edgeCounts(), edgeOwners(), edgeSteals()
+			ways := map[way]bool{}
+			for j, c := range counts {
 				for _, o := range owners {
 					if !compareFrom(t, name, startState{count: c, owner: o}, ways) {
 						return
 					}
 				}
-				for i, n := range steals {
+				// A quarter of them, for each count another one.
+				for i := j % 4; i < len(steals); i += 4 {
+					n := steals[i]
 					s := startState{count: c, owner: owners[i%len(owners)], steals: n, result: n&1 != 0}
 					if !compareFrom(t, name, s, ways) {
 						return
 					}
 				}
 			}
-			require.Equal(t, p.ways, slices.Sorted(maps.Keys(ways)))
+			var names []string
+			for w := range ways {
+				names = append(names, w.String())
+			}
+			require.ElementsMatch(t, p.ways, names)
 		})
 	}
 }
@@ -500,6 +540,7 @@ func testAssemblyInterfere(t *testing.T) {
 	h := standIn.hooks
 	defer func() { *h.interfere = [64]uint64{} }()
 	counts, owners, steals := edgeCounts(), edgeOwners(), edgeSteals()
+	const identity = ownerReserved & ownerMask // 0 where the count has none
 	for _, deltas := range [][]uint64{
 		{readerBias}, {minus * readerBias}, {writerLocked}, {minus * writerLocked}, {flagWaiters}, {flagHandoff}, {flagAsleep}, {flagClaim},
 		{flagWaiters | flagAsleep}, {flagHandoff | flagAsleep}, {minus * flagWaiters}, {minus * flagAsleep}, {minus * flagClaim}, {flagReadFail},
@@ -508,14 +549,15 @@ func testAssemblyInterfere(t *testing.T) {
 		{flagClaim, minus * flagClaim}, {flagClaim, flagWaiters},
 		{readerBias, readerBias, readerBias}, {readerBias, flagWaiters, writerLocked}, {flagWaiters, readerBias, flagHandoff},
 		{flagClaim, minus * flagClaim, flagClaim},
+		{identity}, {minus * identity}, {identity | writerLocked}, {minus * (identity | writerLocked)}, {0, identity},
 	} {
 		*h.interfere = [64]uint64{}
 		copy(h.interfere[:], deltas)
 		most := map[string]int{}
 		for name := range fastPaths {
-			ways := map[string]bool{}
+			ways := map[way]bool{}
 			for j, c := range counts {
-				for i := range 12 {
+				for i := range 4 {
 					n := steals[(i*11+j)%len(steals)]
 					s := startState{count: c, owner: owners[(i+j)%len(owners)], steals: n, result: n&1 != 0}
 					if !compareFrom(t, name, s, ways) {
@@ -541,14 +583,19 @@ func testAssemblyInterfere(t *testing.T) {
 
 // testAssemblyHammer lets processors meet on the count.
 func testAssemblyHammer(t *testing.T) {
-	const rounds = 100_000
-	procs := max(4, runtime.GOMAXPROCS(0))
+	const (
+		rounds = 100_000
+		each   = 3 // readers at a time from each goroutine
+		most   = 1<<(63-readerShift) - 1
+	)
+	procs := min(max(4, runtime.GOMAXPROCS(0)), (most-1)/each)
+	others := uint64(min(1000, most-each*procs))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 
 	for _, flags := range []uint64{0, flagWaiters, flagWaiters | flagAsleep, flagClaim} {
 		t.Run(fmt.Sprintf("readers/%#x", flags), func(t *testing.T) {
 			var rw RWMutex
-			rw.count.Store(1000*readerBias | flags)
+			rw.count.Store(others*readerBias | flags)
 			*standIn.onSlow = func(name string, rw *RWMutex) {
 				switch name {
 				case "rlockSlow": // it counts already
@@ -575,7 +622,7 @@ func testAssemblyHammer(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			require.EqualValues(t, 1000*readerBias|flags, rw.count.Load())
+			require.Equal(t, others*readerBias|flags, rw.count.Load())
 			require.Zero(t, rw.owner.Load())
 			require.Equal(t, flags&flagWaiters != 0, rw.steals.Load() != 0)
 		})
@@ -789,10 +836,10 @@ func testAssemblySelf(t *testing.T) {
 			assert.Equal(t, g, self())
 			var rw RWMutex
 			lock(&rw)
-			assert.Equal(t, g, rw.owner.Load())
+			assert.Equal(t, g, rw.loadOwner(rw.count.Load()))
 			unlock(&rw)
 			assert.True(t, tryLock(&rw))
-			assert.Equal(t, g, rw.owner.Load())
+			assert.Equal(t, g, rw.loadOwner(rw.count.Load()))
 		})
 	}
 	wg.Wait()
@@ -817,9 +864,11 @@ func testAssemblyCycles(t *testing.T) {
 	before := cycles()
 	time.Sleep(time.Millisecond)
 	assert.Positive(t, int64(cycles()-before))
-	for _, ticks := range []uint32{0, 1, 100, math.MaxUint32} {
-		relax(ticks)
+	for _, n := range []uint32{0, 1, 100, math.MaxUint32} {
+		relax(n)
+		pause(n)
 	}
+	t.Log("the counter's rate is constant:", cyclesInvariant())
 }
 
 func testAssemblyHookedCycles(t *testing.T) {
@@ -839,7 +888,7 @@ func testAssemblyRelax(t *testing.T) {
 		tick   uint64
 		pauses int
 	}{
-		{0, 1, 4}, {0, minus, 4},
+		{0, 1, 1}, {0, 0, 1}, {0, minus, 1},
 		{1, 1, 1}, {1, 1000, 1}, {2, 1, 2}, {9, 3, 3}, {10, 3, 4},
 		{31, 1, 31}, {32, 1, 32}, {33, 1, 32}, {1000, 1, 32}, {1, 0, 32}, {math.MaxUint32, 1, 32},
 		{math.MaxUint32, 1 << 28, 16}, {1<<31 + 1, 1 << 30, 3}, {1, 1 << 32, 1}, {math.MaxUint32, 1 << 32, 1},
@@ -848,13 +897,18 @@ func testAssemblyRelax(t *testing.T) {
 		for _, start := range []uint64{0, 1000, 1<<32 - 5, math.MaxUint64 - 5, 1<<63 - 5, 0x1234_5678_9abc} {
 			*h.tsc, *h.tick, *h.pauses, *h.looks = start, test.tick, 0, 0
 			relax(test.ticks)
-			looks := test.pauses + 1
-			if test.ticks == 0 {
-				looks = 0
-			}
-			assert.Equal(t, []int{test.pauses, looks}, []int{*h.pauses, *h.looks},
+			assert.Equal(t, []int{test.pauses, test.pauses + 1}, []int{*h.pauses, *h.looks},
 				"relax(%d) from %#x by %#x", test.ticks, start, test.tick)
 		}
+	}
+}
+
+func testAssemblyPause(t *testing.T) {
+	h := standIn.hooks
+	for _, n := range []uint32{0, 1, 2, 9, 63, 64, 65, 128, 1 << 31, 1<<31 + 1, math.MaxUint32} {
+		*h.pauses, *h.looks = 0, 0
+		pause(n)
+		assert.Equal(t, []int{int(min(n, 64)), 0}, []int{*h.pauses, *h.looks}, n)
 	}
 }
 

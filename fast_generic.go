@@ -1,4 +1,4 @@
-//go:build !amd64 || purego || race || rwsemhooks
+//go:build !(amd64 || arm64) || purego || race || rwsemhooks || (rwsemnarrow && !rwsem_ownercount)
 
 package rwsem
 
@@ -58,7 +58,14 @@ func loadStatus(g, off uintptr) uint32 { panic("rwsem: no status") }
 // cycles is 0 where there is no cycle counter to be read.
 func cycles() uint64 { return 0 }
 
-func relax(uint32) { procyield(10) }
+// cyclesInvariant says that cycles is of no use.
+func cyclesInvariant() bool { return false }
+
+// relax is not reached: it needs cycles.
+func relax(uint32) { pause(1) }
+
+// pause tells the processor n times that this is a spin loop.
+func pause(n uint32) { procyield(n) }
 
 // shardHint differs between goroutines that run at the same time, mostly.
 func shardHint() uintptr {

@@ -28,23 +28,35 @@ func runlockRareStub(rw *RWMutex, c uint64) {
 }
 
 func lockStub(rw *RWMutex) {
+	me := self()
+	word := writerWord(me)
 	// Acquire: pairs with the release of whoever left the lock free.
-	if !rw.count.CompareAndSwap(0, writerLocked) {
+	if !rw.count.CompareAndSwap(0, word) {
 		old := rw.count.Load()
 		if old&(writeBlocked|flagClaim) != 0 || old&flagWaiters != 0 && stealDue(rw.steals.Add(1)) ||
-			!rw.count.CompareAndSwap(old, old|writerLocked) { // Acquire, as above.
+			!rw.count.CompareAndSwap(old, old|word) { // Acquire, as above.
 			lockSlow(rw)
 			return
 		}
 	}
-	rw.owner.Store(self()) // Relaxed: a hint.
+	rw.nameOwner(me)
 }
 
 func unlockStub(rw *RWMutex) {
-	rw.owner.Store(rw.owner.Load() & rdNonspinnable) // Relaxed: a hint.
+	word := uint64(writerLocked)
+	if ownerInCount {
+		// Relaxed: while a writer holds the lock its part of the count stays.
+		word = rw.count.Load() & writerMask
+		if word&writerLocked == 0 {
+			unlockMisuse(rw)
+			return
+		}
+	} else {
+		rw.owner.Store(rw.owner.Load() & rdNonspinnable) // Relaxed: a hint.
+	}
 	// Release: pairs with the acquire of whoever takes the lock next.
-	old := rw.count.Add(^uint64(writerLocked-1)) + writerLocked
-	if old&writerLocked == 0 {
+	old := rw.count.Add(-word) + word
+	if old&writerMask != word {
 		unlockMisuse(rw)
 		return
 	}
@@ -58,20 +70,22 @@ func unlockStub(rw *RWMutex) {
 func tryRLockStub(rw *RWMutex) bool {
 	for {
 		c := rw.count.Load()
-		if c&readBlocked != 0 {
+		n := c + readerBias
+		if n&readBlocked != 0 { // with the reader counted: its bits may be full
 			return false
 		}
 		if c&flagWaiters != 0 && stealDue(rw.steals.Add(1)) {
 			return tryRLockSlow(rw)
 		}
 		// Acquire: pairs with the release in unlock and downgrade.
-		if rw.count.CompareAndSwap(c, c+readerBias) {
+		if rw.count.CompareAndSwap(c, n) {
 			return true
 		}
 	}
 }
 
 func tryLockStub(rw *RWMutex) bool {
+	me := self()
 	for {
 		c := rw.count.Load()
 		if c&writeBlocked != 0 {
@@ -81,8 +95,8 @@ func tryLockStub(rw *RWMutex) bool {
 			return tryLockSlow(rw)
 		}
 		// Acquire: pairs with the release of whoever left the lock free.
-		if rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
-			rw.owner.Store(self()) // Relaxed: a hint.
+		if rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)) {
+			rw.nameOwner(me)
 			return true
 		}
 	}
@@ -91,9 +105,17 @@ func tryLockStub(rw *RWMutex) bool {
 func downgradeStub(rw *RWMutex) {
 	// Stored while the lock is still the caller's alone. Relaxed: a hint.
 	rw.owner.Store(rw.owner.Load()&rdNonspinnable | readerOwned)
+	word := uint64(writerLocked)
+	if ownerInCount {
+		word = rw.count.Load() & writerMask // as in unlockStub
+		if word&writerLocked == 0 {
+			downgradeMisuse(rw)
+			return
+		}
+	}
 	// Release: pairs with the acquire of the readers that follow.
-	old := rw.count.Add(readerBias-writerLocked) - (readerBias - writerLocked)
-	if old&writerLocked == 0 {
+	old := rw.count.Add(readerBias-word) - (readerBias - word)
+	if old&writerMask != word {
 		downgradeMisuse(rw)
 		return
 	}

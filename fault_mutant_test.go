@@ -70,13 +70,19 @@ var faults = []fault{
 	{"dismissed, then cancelled", "dismissed-not-cancelled", "TestFaultDismissedThenCancelled", "rwsemhooks", 0},
 	{"read-fail guard", "read-fail", "TestFaultReadFail", "purego", 0},
 	{"read-fail guard: heir", "heir-read-fail", "TestFaultHeirUnderReadFail", "purego", 0},
+	{"read-fail guard: a try", "read-fail-try", "TestFaultNarrowReadFail", "purego,rwsemnarrow", 0},
+	{"read-fail guard: who queues", "read-fail-queue", "TestFaultNarrowReadFail", "purego,rwsemnarrow", 0},
+	{"read-fail guard: who waits stays in the count", "read-fail-waits", "TestFaultReadFailLeaves", "purego", 0},
+	{"read-fail guard: who is let in", "read-fail-grant", "TestFaultNarrowStorm", "purego,rwsemnarrow", 0},
+	{"read-fail guard: who was dismissed", "read-fail-rejoin", "TestFaultNarrowStorm", "purego,rwsemnarrow", 0},
+	{"subtracting one's own identity", "own-identity", "TestFaultOwnIdentity", "purego,rwsem_ownercount", 0},
+	{"subtracting one's own identity: Downgrade", "own-identity-downgrade", "TestFaultOwnIdentity", "purego,rwsem_ownercount", 0},
 }
 
 // Rows without a patch, and why.
 var faultsWithoutPatch = map[string]string{
 	"missing acquire": "Go's atomics are all sequentially consistent, and so is amd64's LOCK: there is no weaker form " +
 		"to put in their place. What the race detector is told at each exit is the race tests' matter.",
-	"subtracting one's own identity": "The owner is not in the count. TestFaultUnlockByAnother releases from another goroutine.",
 	"recursive read lock":            "A property of every lock that bounds a writer's wait; documented at RWMutex.",
 	"false race report, missed race": "Needs the race detector: the race tests' matter.",
 }
@@ -93,10 +99,10 @@ func TestFaults(t *testing.T) {
 			b, err := os.ReadFile(name)
 			require.NoError(t, err)
 			switch isTest := strings.HasSuffix(name, "_test.go"); {
-			case name == "fault_test.go" || name == "fault_hooks_test.go":
+			case name == "fault_test.go" || name == "fault_hooks_test.go" || name == "fault_narrow_test.go":
 				tests.Write(b)
 				sources[name] = string(b)
-			case !isTest:
+			case !isTest || name == "facts_linkname_test.go" || name == "facts_portable_test.go":
 				sources[name] = string(b)
 			}
 		}
@@ -159,7 +165,11 @@ func runFault(t *testing.T, f fault, sources map[string]string, name, text strin
 		return c.CombinedOutput()
 	}
 	bin := filepath.Join(dir, "faulty.test")
-	b, err := command("go", "test", "-c", "-p=1", "-vet=off", "-tags", f.tags, "-o", bin)
+	tags := f.tags
+	if !linked {
+		tags += ",rwsem_nolinkname"
+	}
+	b, err := command("go", "test", "-c", "-p=1", "-vet=off", "-tags", tags, "-o", bin)
 	require.NoError(t, err, "build: %s", b)
 	args := []string{bin, "-test.v", "-test.run=^" + f.test + "$", "-test.timeout=1m"}
 	if f.cpu != 0 {

@@ -1,3 +1,5 @@
+//go:build !js
+
 package rwsem
 
 //lint:file-ignore SA2001 Empty sections are the subject here.
@@ -9,7 +11,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +50,20 @@ var misuses = []struct {
 	{"Downgrade, read-locked", misuseDowngrade, readLock, (*RWMutex).Downgrade},
 	{"Unlock, downgraded", misuseUnlock, downgradeLock, (*RWMutex).Unlock},
 	{"Downgrade, downgraded", misuseDowngrade, downgradeLock, (*RWMutex).Downgrade},
+
+	// Only one of them reports.
+	{"Unlock, by many", misuseUnlock, nil, func(rw *RWMutex) {
+		var ready atomic.Int32
+		for range 4 {
+			go func() {
+				for ready.Add(1); ready.Load() < 4; {
+					runtime.Gosched()
+				}
+				rw.Unlock()
+			}()
+		}
+		time.Sleep(tooLong)
+	}},
 
 	// Somebody sleeps.
 	{"RUnlock, write-locked, writer waits", misuseRUnlock, all(writeLock, writerWaits), (*RWMutex).RUnlock},
@@ -125,15 +143,13 @@ func TestMisuse(t *testing.T) {
 		misuseChild(t, name)
 		return
 	}
-	exe, err := os.Executable()
-	require.NoError(t, err)
 	for _, m := range misuses {
 		for _, how := range []string{"plain", "recover"} {
 			t.Run(m.name+", "+how, func(t *testing.T) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), 2*tooLong)
 				defer cancel()
-				cmd := exec.CommandContext(ctx, exe, "-test.run=^TestMisuse$", "-test.count=1")
+				cmd := thisTest(ctx, "-test.run=^TestMisuse$", "-test.count=1")
 				cmd.Env = append(os.Environ(), misuseEnv+"="+how+":"+m.name, "GOTRACEBACK=single")
 				var stdout, stderr bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -145,6 +161,11 @@ func TestMisuse(t *testing.T) {
 				assert.Contains(t, strings.Split(stderr.String(), "\n"), m.message)
 				assert.Equal(t, "prepared\n", stdout.String(), "the misuse came back")
 				assert.NotContains(t, stderr.String(), "DATA RACE")
+				if linked {
+					assert.Contains(t, stderr.String(), m.message+afterMisuse)
+				} else {
+					assert.Equal(t, m.message+afterMisuse, stderr.String())
+				}
 			})
 		}
 	}

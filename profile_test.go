@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,13 +22,13 @@ var waits = []struct {
 	lock        func(*RWMutex)
 	unlock      func(*RWMutex)
 }{
-	{"Lock", "sync.RWMutex.Lock", (*RWMutex).Lock, (*RWMutex).Unlock},
-	{"LockUrgent", "sync.RWMutex.Lock", (*RWMutex).LockUrgent, (*RWMutex).Unlock},
-	{"LockContext", "sync.RWMutex.Lock", func(rw *RWMutex) { _ = rw.LockContext(context.Background()) }, (*RWMutex).Unlock},
-	{"TryLockFor", "sync.RWMutex.Lock", func(rw *RWMutex) { rw.TryLockFor(time.Hour) }, (*RWMutex).Unlock},
-	{"RLock", "sync.RWMutex.RLock", (*RWMutex).RLock, (*RWMutex).RUnlock},
-	{"RLockContext", "sync.RWMutex.RLock", func(rw *RWMutex) { _ = rw.RLockContext(context.Background()) }, (*RWMutex).RUnlock},
-	{"TryRLockFor", "sync.RWMutex.RLock", func(rw *RWMutex) { rw.TryRLockFor(time.Hour) }, (*RWMutex).RUnlock},
+	{"Lock", lockState, (*RWMutex).Lock, (*RWMutex).Unlock},
+	{"LockUrgent", lockState, (*RWMutex).LockUrgent, (*RWMutex).Unlock},
+	{"LockContext", lockState, func(rw *RWMutex) { _ = rw.LockContext(context.Background()) }, (*RWMutex).Unlock},
+	{"TryLockFor", lockState, func(rw *RWMutex) { rw.TryLockFor(time.Hour) }, (*RWMutex).Unlock},
+	{"RLock", rlockState, (*RWMutex).RLock, (*RWMutex).RUnlock},
+	{"RLockContext", rlockState, func(rw *RWMutex) { _ = rw.RLockContext(context.Background()) }, (*RWMutex).RUnlock},
+	{"TryRLockFor", rlockState, func(rw *RWMutex) { rw.TryRLockFor(time.Hour) }, (*RWMutex).RUnlock},
 }
 
 // waitInProfile waits for a lock; its name is looked for in dumps.
@@ -36,6 +37,14 @@ var waits = []struct {
 func waitInProfile(lock, unlock func(*RWMutex), rw *RWMutex) {
 	lock(rw)
 	unlock(rw)
+}
+
+// sleepsInProfile reports whether a dump shows waitInProfile in a call of the
+// lock that sleeps in the given state.
+func sleepsInProfile(state string) bool {
+	g := regexp.MustCompile(`(?s)^goroutine \d+ \[` + regexp.QuoteMeta(state) +
+		`[^]]*\]:\n.*rwsem\.\(\*RWMutex\)\..*rwsem\.waitInProfile\(`)
+	return slices.ContainsFunc(strings.Split(allStacks(), "\n\n"), g.MatchString)
 }
 
 func TestGoroutineDump(t *testing.T) {
@@ -47,20 +56,11 @@ func TestGoroutineDump(t *testing.T) {
 			await(t, &rw, "somebody to sleep", func() bool { r, w := queued(&rw); return r+w == 1 })
 
 			// It is in the queue a moment before it sleeps.
-			state := regexp.MustCompile(`(?s)^goroutine \d+ \[` + regexp.QuoteMeta(w.state) +
-				`[^]]*\]:\n.*rwsem\.\(\*RWMutex\)\..*rwsem\.waitInProfile\(`)
-			await(t, &rw, "the dump to show "+w.state, func() bool {
-				for _, g := range strings.Split(allStacks(), "\n\n") {
-					if state.MatchString(g) {
-						return true
-					}
-				}
-				return false
-			})
+			await(t, &rw, "the dump to show "+w.state, func() bool { return sleepsInProfile(w.state) })
 
 			var profile bytes.Buffer
 			require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
-			assert.Regexp(t, `(?s)runtime_SemacquireRWMutex.*rwsem\.\(\*RWMutex\)\..*rwsem\.waitInProfile\+`, profile.String())
+			assert.Regexp(t, `(?s)`+sleepFrame+`.*rwsem\.\(\*RWMutex\)\..*rwsem\.waitInProfile\+`, profile.String())
 
 			profile.Reset()
 			require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 2))
@@ -113,7 +113,7 @@ func TestContentionProfiles(t *testing.T) {
 			var rw RWMutex
 			rw.Lock()
 			done := start(func() { waitInProfile(w.lock, w.unlock, &rw) })
-			await(t, &rw, "the dump to show "+w.state, func() bool { return strings.Contains(allStacks(), "["+w.state) })
+			await(t, &rw, "the dump to show "+w.state, func() bool { return sleepsInProfile(w.state) })
 			unlockInProfile(&rw)
 			awaitDone(t, &rw, w.name, done)
 

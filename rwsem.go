@@ -15,6 +15,9 @@ import (
 
 // The count word. It alone says for certain that a writer holds the lock; its
 // readers may be passing: a reader on its slow path counts until it backs out.
+// Bits 0 to 4 are flags, bit 63 and what lies below it the readers. What is in
+// between differs by layout (layout_*.go): spare bits, or with
+// -tags rwsem_ownercount the identity of the writer that holds the lock.
 const (
 	// writerLocked: a writer holds the lock. Set by the compare-and-swap that
 	// takes a free lock, or by the waker that hands the lock to the first
@@ -50,16 +53,19 @@ const (
 	// stepped back for a claimant that did not come. It may be lost.
 	flagClaim = 1 << 4
 
-	// Bits 5 to 7 are spare and always 0.
+	// writerMask is all of the count that a writer is: writerLocked, and its
+	// identity where the count has it. Both are set and cleared in one step.
+	writerMask = writerLocked | ownerMask
 
-	// readerBias is one reader. Bits 8 to 62 hold the number of readers, those
-	// included that were granted the lock and do not run yet, and those that
-	// are about to back out.
-	readerShift = 8
-	readerBias  = 1 << readerShift
+	// readerBias is one reader. The bits from readerShift to 62 hold the number
+	// of readers, those included that were granted the lock and do not run yet,
+	// and those that are about to back out.
+	readerBias = 1 << readerShift
 
-	// flagReadFail is the guard above the readers: their count has run over.
-	// While it is set arriving readers back out and queue.
+	// flagReadFail is the guard above the readers: there are more than their
+	// bits can count. Set by arriving readers, of which each that finds it set
+	// backs out and queues; cleared by the back-out that makes them fit again.
+	// As many again may be on their way out at a time before the count is wrong.
 	flagReadFail = 1 << 63
 
 	flagMask   = readerBias - 1
@@ -81,7 +87,8 @@ const (
 // The owner word: the g of the writer that took the lock last, or what is left
 // of the readers that did, with three flag bits below it (a g is aligned to 32
 // bytes). It is a hint for those who spin and for those who debug; no
-// correctness rests on it, and only a writer's g may be read through.
+// correctness rests on it, and only a writer's g may be read through. Where the
+// count has the writer's identity the owner word has nothing but the flags.
 const (
 	// readerOwned: readers own the lock, or did last. Set by Downgrade, and by
 	// a spinner together with the two bits below; cleared by a writer's store

@@ -6,7 +6,7 @@ import (
 )
 
 // The slow paths. A goroutine that does not get the lock at once spins for it
-// (spin.go), and else queues and sleeps (waiter.go, park.go).
+// (spin.go), and else queues and sleeps (waiter.go, park_*.go).
 //
 // The policy is made for a scheduler under which a goroutine that was woken may
 // wait milliseconds for a processor:
@@ -89,7 +89,16 @@ func (rw *RWMutex) rlockAwake(bias uint64) (uint64, bool) {
 	stepped, passed := false, false
 	for {
 		c := rw.count.Load()
+		n := c + readerBias - bias // with the reader counted
 		switch {
+		case n&flagReadFail != 0:
+			// At once: the bits above the limit are for those who pass, and not
+			// for those who wait for waitLock.
+			if bias != 0 {
+				rw.backOut()
+			}
+			return 0, false
+
 		case c&readBlocked != 0:
 			return rw.rlockSpin(bias)
 
@@ -104,7 +113,7 @@ func (rw *RWMutex) rlockAwake(bias uint64) (uint64, bool) {
 		case c&flagWaiters != 0 && !passed && rw.firstIsDue(bias):
 			passed, bias = true, 0
 
-		case bias != 0 || rw.count.CompareAndSwap(c, c+readerBias):
+		case bias != 0 || rw.count.CompareAndSwap(c, n):
 			// Acquire: this step, or the load above for a reader that counted
 			// all the while, pairs with the release in Unlock and Downgrade.
 			if c&flagWaiters == 0 {
@@ -124,11 +133,12 @@ func (rw *RWMutex) rlockAwake(bias uint64) (uint64, bool) {
 func (rw *RWMutex) rejoin() (uint64, bool) {
 	for {
 		c := rw.count.Load()
-		if c&(writerLocked|flagReadFail) != 0 || c&readerMask == 0 {
+		n := c + readerBias
+		if n&(writerLocked|flagReadFail) != 0 || c&readerMask == 0 {
 			return rw.rlockAwake(0)
 		}
 		// Acquire: pairs with the release in Unlock and Downgrade.
-		if rw.count.CompareAndSwap(c, c+readerBias) {
+		if rw.count.CompareAndSwap(c, n) {
 			tally(evRLockSteal)
 			return 0, true
 		}
@@ -184,9 +194,10 @@ func (rw *RWMutex) lockAwake(urgent bool) bool {
 		c = rw.count.Load()
 	}
 	// Acquire: pairs with the release of whoever left the lock free.
-	if c&writeBlocked == 0 && (c&flagWaiters == 0 || !rw.firstIsDue(0)) && rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
+	me := self()
+	if c&writeBlocked == 0 && (c&flagWaiters == 0 || !rw.firstIsDue(0)) && rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)) {
 		hook(hookCounted)
-		rw.owner.Store(self()) // Relaxed: a hint.
+		rw.nameOwner(me)
 		return true
 	}
 	if rw.owner.Load()&wrNonspinnable != 0 {
@@ -270,31 +281,28 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 	if h := rw.head; h != nil && rw.isDue(h, now) && rw.count.Load()&flagAsleep != 0 {
 		rw.setHandoff(h)
 	}
-	blocked := uint64(writeBlocked)
-	if w.reader {
-		blocked = readBlocked
-	}
 	var c uint64
 	for {
 		c = rw.count.Load()
-		if c&blocked == 0 {
+		n, blocked := c&^flagClaim|writerWord(w.owner), c&writeBlocked
+		if w.reader {
+			n = c + readerBias - bias
+			blocked = n & readBlocked
+		}
+		if blocked == 0 {
 			// Acquire: pairs with the release of whoever left the lock free.
-			n := c + readerBias - bias
-			if !w.reader {
-				n = c&^flagClaim | writerLocked
-			}
 			if rw.count.CompareAndSwap(c, n) {
 				w.state.Store(granted)
 				rw.waitLock.Unlock()
 				if !w.reader {
 					hook(hookCounted)
-					rw.owner.Store(w.owner) // Relaxed: a hint.
+					rw.nameOwner(w.owner)
 				}
 				return false
 			}
 			continue
 		}
-		n := c - bias | flagWaiters
+		n = c - bias | flagWaiters
 		if rw.head == nil {
 			n |= flagAsleep
 		}
@@ -405,7 +413,7 @@ func (rw *RWMutex) wakeFirst(l *wakeList) {
 	for {
 		c := rw.count.Load()
 		switch {
-		case c&w.blockedBy() != 0:
+		case w.blocked(c):
 			// Whoever holds the lock wakes when releasing it.
 			if due && c&flagAsleep != 0 {
 				rw.setHandoff(w)
@@ -444,7 +452,7 @@ func (rw *RWMutex) wakeFirst(l *wakeList) {
 //
 //go:norace
 func (rw *RWMutex) grantWriter(w *waiter, c uint64, l *wakeList) bool {
-	n := c&^(flagHandoff|flagWaiters|flagAsleep|flagClaim) | writerLocked
+	n := c&^(flagHandoff|flagWaiters|flagAsleep|flagClaim) | writerWord(w.owner)
 	if w.next != w {
 		n |= flagWaiters | flagAsleep
 	}
@@ -454,7 +462,7 @@ func (rw *RWMutex) grantWriter(w *waiter, c uint64, l *wakeList) bool {
 		return false
 	}
 	hook(hookCounted)
-	rw.owner.Store(w.owner) // Relaxed: a hint.
+	rw.nameOwner(w.owner)
 	rw.unlink(w)
 	rw.startTurn()
 	if l == nil {
@@ -492,10 +500,10 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 	// another's share out of the count when it unlocks.
 	for {
 		c := rw.count.Load()
-		if c&(writerLocked|flagReadFail) != 0 {
+		m := c&^(flagHandoff|flagWaiters|flagAsleep) + readerBias
+		if m&(writerLocked|flagReadFail) != 0 {
 			return false
 		}
-		m := c&^(flagHandoff|flagWaiters|flagAsleep) + readerBias
 		if others {
 			m |= flagWaiters | flagAsleep
 		}
@@ -540,8 +548,12 @@ func (rw *RWMutex) startTurn() {
 //
 //go:norace
 func (rw *RWMutex) tryFirst(w *waiter) bool {
-	for start := nanotime(); ; {
-		switch rw.tryFirstOnce(w, time.Duration(nanotime()-start)) {
+	for start, round := nanotime(), 0; ; round += clockRounds {
+		spun := time.Duration(nanotime() - start)
+		if overRounds(round, firstSpinTime) {
+			spun = firstSpinTime
+		}
+		switch rw.tryFirstOnce(w, spun) {
 		case tryDecided:
 			return true
 		case trySleep:
@@ -569,10 +581,10 @@ func (rw *RWMutex) tryFirstOnce(w *waiter, spun time.Duration) tryResult {
 	for w.state.Load() == waiting {
 		c := rw.count.Load()
 		switch {
-		case c&w.blockedBy() == 0 && w.reader:
+		case !w.blocked(c) && w.reader:
 			rw.grantReaders(&l, false)
 			continue
-		case c&w.blockedBy() == 0:
+		case !w.blocked(c):
 			rw.grantWriter(w, c, nil)
 			continue
 		case c&flagHandoff == 0 && rw.isDue(w, nanotime()):
@@ -595,14 +607,14 @@ func (rw *RWMutex) tryFirstOnce(w *waiter, spun time.Duration) tryResult {
 	return result
 }
 
-// blockedBy is what keeps w from taking the lock once it is first.
+// blocked reports whether count c keeps w from taking the lock once it is first.
 //
 //go:norace
-func (w *waiter) blockedBy() uint64 {
+func (w *waiter) blocked(c uint64) bool {
 	if w.reader {
-		return writerLocked | flagReadFail
+		return (c+readerBias)&(writerLocked|flagReadFail) != 0
 	}
-	return held
+	return c&held != 0
 }
 
 // firstMaySpin is for how long in all a woken first waiter spins that finds
@@ -611,7 +623,7 @@ func (w *waiter) blockedBy() uint64 {
 //
 //go:norace
 func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) time.Duration {
-	o := rw.owner.Load()
+	o := rw.loadOwner(c)
 	switch ownerStateOf(c, o, 0) {
 	case ownerNonspinnable:
 		return 0
@@ -634,34 +646,36 @@ func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) time.Duration {
 //
 //go:norace
 func (rw *RWMutex) spinFirst(w *waiter) {
-	ticks := relaxTicks()
+	pause := roundPause()
 	for range clockRounds {
 		c := rw.count.Load()
-		if c&w.blockedBy() == 0 || w.state.Load() != waiting {
+		if !w.blocked(c) || w.state.Load() != waiting {
 			return
 		}
 		if !w.reader && rw.claim(c) {
 			w.claimed = true
 		}
-		relax(ticks)
+		pause.wait()
 	}
 }
 
 func tryRLockSlow(rw *RWMutex) bool {
 	for passed := false; ; {
 		c := rw.count.Load()
+		n := c + readerBias
 		switch {
-		case c&readBlocked != 0:
+		case n&readBlocked != 0:
 			return false
 		case !passed && rw.firstIsDue(0):
 			passed = true
-		case rw.count.CompareAndSwap(c, c+readerBias): // Acquire, as in tryRLock.
+		case rw.count.CompareAndSwap(c, n): // Acquire, as in tryRLock.
 			return true
 		}
 	}
 }
 
 func tryLockSlow(rw *RWMutex) bool {
+	me := self()
 	for passed := false; ; {
 		c := rw.count.Load()
 		switch {
@@ -669,8 +683,8 @@ func tryLockSlow(rw *RWMutex) bool {
 			return false
 		case !passed && rw.firstIsDue(0):
 			passed = true
-		case rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked): // Acquire, as in tryLock.
-			rw.owner.Store(self()) // Relaxed: a hint.
+		case rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)): // Acquire, as in tryLock.
+			rw.nameOwner(me)
 			return true
 		}
 	}

@@ -3,7 +3,6 @@ package rwsem
 import (
 	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
 	"time"
 )
 
@@ -63,9 +62,16 @@ const (
 
 // maxSpinners is how many goroutines may spin on one lock. Two processors need
 // two: one spins on while the one before it has just got the lock. More than
-// there are CPUs would spin on holders that cannot run; beyond four nothing was
-// measured.
-var maxSpinners = uint32(max(1, min(runtime.NumCPU(), 4)))
+// there are CPUs would spin on holders that cannot run, as any does on a single
+// one; beyond four nothing was measured.
+var maxSpinners = spinnersFor(runtime.NumCPU())
+
+func spinnersFor(cpus int) uint32 {
+	if cpus == 1 {
+		return 0
+	}
+	return uint32(min(cpus, 4))
+}
 
 // ctl packs what spinning needs to remember, in a word that changes seldom:
 // bits 0-7 the number of spinners, bits 8-11 SetReaderSpin's enabling count,
@@ -219,7 +225,7 @@ func ownerStateOf(c uint64, o, nonspinnable uintptr) ownerState {
 // counts all the while, so it holds the lock as soon as no writer does and no
 // other writer can come between.
 func (rw *RWMutex) spinRead(limit time.Duration) bool {
-	start, ticks, nulls := nanotime(), relaxTicks(), 0
+	start, pause, nulls := nanotime(), roundPause(), 0
 	for round := 1; ; round++ {
 		hook(hookSpin)
 		// Acquire: pairs with the release in Unlock and Downgrade.
@@ -231,7 +237,7 @@ func (rw *RWMutex) spinRead(limit time.Duration) bool {
 		if c&(flagHandoff|flagReadFail) != 0 {
 			return false
 		}
-		switch o := rw.owner.Load(); ownerStateOf(c, o, rdNonspinnable) {
+		switch o := rw.loadOwner(c); ownerStateOf(c, o, rdNonspinnable) {
 		case ownerNonspinnable:
 			return false
 		case ownerWriter:
@@ -243,18 +249,26 @@ func (rw *RWMutex) spinRead(limit time.Duration) bool {
 				return false
 			}
 		}
-		if round%clockRounds == 0 && rw.spunOut(start, limit) {
+		if round%clockRounds == 0 && spunOut(round, start, limit) {
 			return false
 		}
-		relax(ticks)
+		pause.wait()
 	}
 }
 
-// spunOut reports whether a spinner that began at start has to give up: its
-// time is over, or others wait for its processor.
-func (rw *RWMutex) spunOut(start int64, limit time.Duration) bool {
+// spunOut reports whether a spinner that began at start has to give up in the
+// given round: its time is over, or others wait for its processor.
+func spunOut(round int, start int64, limit time.Duration) bool {
 	spun := time.Duration(nanotime() - start)
-	return spun > limit || spun > busySpinTime && !canSpin()
+	return spun > limit || spun > busySpinTime && !canSpin() || overRounds(round, limit)
+}
+
+// overRounds reports whether so many rounds take longer than limit for certain,
+// where the clock says that they do not: it moves once in half a millisecond or
+// more on Windows.
+func overRounds(round int, limit time.Duration) bool {
+	const slack = 16 // roundTime is a wish
+	return time.Duration(round)*roundTime > slack*limit
 }
 
 // spinWrite waits for the lock and takes it.
@@ -268,27 +282,30 @@ func (rw *RWMutex) spinWrite(urgent bool) bool {
 
 func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 	var (
-		start       = nanotime()
-		ticks       = relaxTicks()
-		nulls       int
-		onReaders   bool  // it met readers
-		readersFrom int64 // since when it meets them, 0 while it does not
-		readersFor  time.Duration
+		me           = self()
+		word         = writerWord(me)
+		start        = nanotime()
+		pauseOnce    = roundPause()
+		nulls        int
+		onReaders    bool  // it met readers
+		readersFrom  int64 // since when it meets them, 0 while it does not
+		readersFor   time.Duration
+		readersRound int
 	)
 	for round := 1; ; round++ {
 		hook(hookSpin)
 		c := rw.count.Load()
 		if c&writeBlocked == 0 && (claimed || c&flagClaim == 0 || time.Duration(nanotime()-start) > claimTime) && rw.passable(c) {
 			// Acquire: pairs with the release of whoever left the lock free.
-			if rw.count.CompareAndSwap(c, c&^flagClaim|writerLocked) {
+			if rw.count.CompareAndSwap(c, c&^flagClaim|word) {
 				hook(hookCounted)
-				rw.owner.Store(self()) // Relaxed: a hint.
+				rw.nameOwner(me)
 				rw.noteRound(round, onReaders, claimed)
 				return true, false
 			}
 		}
-		claim, pause := false, ticks
-		switch o := rw.owner.Load(); ownerStateOf(c, o, wrNonspinnable) {
+		claim, pause := false, pauseOnce
+		switch o := rw.loadOwner(c); ownerStateOf(c, o, wrNonspinnable) {
 		case ownerNonspinnable:
 			return false, claimed
 		case ownerNull:
@@ -304,7 +321,7 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 				return false, claimed
 			}
 			if !claimed {
-				pause = writerRounds * ticks
+				pause = pauseOnce.times(writerRounds)
 			}
 			claim = !claimed && round > writerRounds && time.Duration(nanotime()-start) > claimAfter
 		case ownerReader:
@@ -312,7 +329,7 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 				return false, claimed
 			}
 			if readersFrom == 0 {
-				onReaders, readersFrom = true, nanotime()
+				onReaders, readersFrom, readersRound = true, nanotime(), round
 				readersFor = timeOnReaders(c)
 			}
 			claim = true
@@ -322,17 +339,17 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 		}
 		if round%clockRounds == 0 {
 			if readersFrom == 0 {
-				if rw.spunOut(start, spinTime) {
+				if spunOut(round, start, spinTime) {
 					return false, claimed
 				}
-			} else if rw.spunOut(readersFrom, readersFor) {
+			} else if spunOut(round-readersRound, readersFrom, readersFor) {
 				if time.Duration(nanotime()-readersFrom) > readersFor {
 					rw.markNonspinnable()
 				}
 				return false, claimed
 			}
 		}
-		relax(pause)
+		pause.wait()
 	}
 }
 
@@ -351,9 +368,9 @@ func (rw *RWMutex) claim(c uint64) bool {
 // stepBack lets a writer go first that claimed the lock. If it does not come
 // although the lock is free the claim is dropped.
 func (rw *RWMutex) stepBack() {
-	start, ticks := nanotime(), relaxTicks()
+	start, pause := nanotime(), roundPause()
 	for round := 1; ; round++ {
-		relax(ticks)
+		pause.wait()
 		c := rw.count.Load()
 		switch {
 		case c&flagClaim == 0:
@@ -361,7 +378,7 @@ func (rw *RWMutex) stepBack() {
 		case c&held == 0 && round > claimRounds:
 			rw.count.And(^uint64(flagClaim)) // Relaxed: a request.
 			return
-		case round%clockRounds == 0 && time.Duration(nanotime()-start) > claimTime:
+		case round%clockRounds == 0 && (time.Duration(nanotime()-start) > claimTime || overRounds(round, claimTime)):
 			return
 		}
 	}
@@ -370,7 +387,7 @@ func (rw *RWMutex) stepBack() {
 // markNonspinnable says that the readers that own rw are too slow to spin on,
 // until a writer owns it again.
 func (rw *RWMutex) markNonspinnable() {
-	if o := rw.owner.Load(); o&^ownerFlags == 0 {
+	if o := rw.loadOwner(rw.count.Load()); o&^ownerFlags == 0 {
 		rw.owner.CompareAndSwap(o, readerOwned|rdNonspinnable|wrNonspinnable) // Relaxed: a hint.
 	}
 }
@@ -380,87 +397,3 @@ func (rw *RWMutex) markNonspinnable() {
 func (rw *RWMutex) passable(c uint64) bool {
 	return c&flagWaiters == 0 || !stealDue(rw.steals.Add(1)) || !rw.firstIsDue(0)
 }
-
-// statusOffset is where a g keeps its status, 0 if that is not known.
-var statusOffset uintptr
-
-// The status of a goroutine, as the runtime keeps it in a 32-bit word of its g.
-const (
-	statusRunning = 2
-	statusWaiting = 4
-	statusScan    = 0x1000 // set beside the status while the stack is scanned
-)
-
-// running reports whether the writer named in owner word o may be running. Only
-// no is certain: its g may run another goroutine by now, and its thread may
-// have lost its CPU.
-func running(o uintptr) bool {
-	g := o &^ ownerFlags
-	if statusOffset == 0 || g == ownerAnonymous || g == ownerUnknown {
-		return true
-	}
-	return loadStatus(g, statusOffset)&^statusScan == statusRunning
-}
-
-func init() {
-	if policy.ownerCheck && self() != ownerAnonymous {
-		statusOffset = probeStatus()
-	}
-}
-
-// probeStatus looks for the offset in a g of the 32-bit word that shows running
-// for this goroutine and waiting for a parked one, and returns 0 if there is
-// not exactly one: the lock then does with time bounds only.
-func probeStatus() (offset uintptr) {
-	const (
-		size  = 256 // no g is smaller
-		tries = 100 // the other goroutine may not have parked yet
-	)
-	var parked atomic.Uintptr
-	end := make(chan struct{})
-	defer close(end)
-	go func() {
-		parked.Store(self())
-		<-end
-	}()
-	for range tries {
-		runtime.Gosched()
-		other, found := parked.Load(), 0
-		if other == 0 {
-			continue
-		}
-		for off := uintptr(0); off < size; off += 4 {
-			if loadStatus(self(), off)&^statusScan == statusRunning &&
-				loadStatus(other, off)&^statusScan == statusWaiting {
-				offset = off
-				found++
-			}
-		}
-		if found == 1 {
-			return offset
-		}
-	}
-	return 0
-}
-
-// relaxTicks is roundTime in ticks of the cycle counter, 0 until enough time
-// has passed since the start of the program to tell, or if there is no counter.
-func relaxTicks() uint32 {
-	if t := roundTicks.Load(); t != 0 {
-		return t
-	}
-	const enough = 100 * time.Microsecond
-	ticks, ns := int64(cycles()-startCycles), nanotime()-startNano
-	if ticks <= 0 || ns < int64(enough) {
-		return 0
-	}
-	t := uint32(min(float64(ticks)/float64(ns)*float64(roundTime), 10_000))
-	roundTicks.Store(t)
-	return t
-}
-
-var (
-	startCycles = cycles()
-	startNano   = nanotime()
-	roundTicks  atomic.Uint32
-)

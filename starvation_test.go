@@ -1,3 +1,9 @@
+//go:build !js
+
+// Not on js, which cannot take the processor from a goroutine that never sleeps:
+// there such readers or writers keep the others from running whatever lock they
+// use.
+
 package rwsem
 
 import (

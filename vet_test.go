@@ -1,3 +1,5 @@
+//go:build !js
+
 package rwsem
 
 import (
@@ -30,4 +32,15 @@ func TestVetRefusesCopies(t *testing.T) {
 		got[m[1]+m[2]] = true
 	}
 	assert.Equal(t, want, got, "%s", out)
+}
+
+// The count's address is a multiple of 8 wherever the lock stands in another
+// type.
+func TestVetAlignment(t *testing.T) {
+	for _, arch := range []string{"386", "arm", "amd64"} {
+		cmd := command("go", "vet", "./testdata/align")
+		cmd.Env = append(cmd.Env, "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0", "GOFLAGS=")
+		out, err := cmd.CombinedOutput()
+		assert.NoError(t, err, "%s: %s", arch, out)
+	}
 }

@@ -29,7 +29,7 @@ type waiter struct {
 	claimed  bool   // it has set flagClaim; its own goroutine's
 
 	state atomic.Uint32 // one of the constants below
-	sema  uint32        // where it parks
+	sema  parker        // where it parks
 }
 
 // States of a waiter, changed under waitLock only while it is queued.
@@ -162,7 +162,8 @@ func (w *waiter) settle() {
 func (rw *RWMutex) look() (c uint64, o uintptr, readers, writers uint64, age time.Duration) {
 	rw.waitLock.Lock()
 	defer rw.waitLock.Unlock()
-	c, o = rw.count.Load(), rw.owner.Load()
+	c = rw.count.Load()
+	o = rw.loadOwner(c)
 	if w := rw.head; w != nil {
 		age = time.Duration(nanotime() - w.since)
 		for {

@@ -12,7 +12,7 @@ import (
 // Run these with -count=1: they read files of another module, of which go test
 // does not know when it decides whether a cached result still holds.
 
-// TestDrift compares the checked-in assembly with what the generator writes.
+// TestDrift compares the checked-in files with what the generator writes.
 func TestDrift(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, run("..", dir))
@@ -30,14 +30,14 @@ func TestDrift(t *testing.T) {
 // exist.
 func TestAlone(t *testing.T) {
 	dir := t.TempDir()
-	declarations(t, dir)
+	copyDeclarations(t, dir)
 	for _, target := range targets {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, target.file), []byte("broken"), 0o644))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rwsem.go"), []byte("broken"), 0o644))
 	require.NoError(t, run(dir, dir))
 	for _, target := range targets {
-		want, err := generate("..", target)
+		want, err := target.text("..", target)
 		require.NoError(t, err)
 		got, err := os.ReadFile(filepath.Join(dir, target.file))
 		require.NoError(t, err)
@@ -49,19 +49,19 @@ func TestAlone(t *testing.T) {
 // the reverse, and nothing written then.
 func TestUndeclared(t *testing.T) {
 	for text, message := range map[string]string{
-		"package rwsem\n\nfunc cycles() uint64\n\nfunc relax(ticks uint32)\n\nfunc more()\n": "more is declared and not implemented",
-		"package rwsem\n\nfunc cycles() uint64\n":                                            "relax is not declared",
+		"package rwsem\n\nfunc cycles() uint64\n\nfunc pause(n uint32)\n\nfunc relax(ticks uint32)\n\nfunc more()\n": "more is declared and not implemented",
+		"package rwsem\n\nfunc cycles() uint64\n\nfunc pause(n uint32)\n":                                            "relax is not declared",
 	} {
 		dir := t.TempDir()
-		declarations(t, dir)
+		copyDeclarations(t, dir)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "pause_asm.go"), []byte(text), 0o644))
 		require.ErrorContains(t, run(dir, dir), message)
 		assert.NoFileExists(t, filepath.Join(dir, "fast_amd64.s"))
 	}
 }
 
-// declarations copies the files with the declarations to dir.
-func declarations(t *testing.T, dir string) {
+// copyDeclarations copies the files with the declarations to dir.
+func copyDeclarations(t *testing.T, dir string) {
 	for _, target := range targets {
 		for _, name := range target.decls {
 			text, err := os.ReadFile(filepath.Join("..", name))

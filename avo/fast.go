@@ -24,25 +24,17 @@ func fast(g *gen) {
 	downgrade(g)
 	self(g)
 	loadStatus(g)
+	if g.variant.ownerInCount() {
+		identity(g)
+	}
 }
 
-const (
-	readersAcquire = "Acquire: pairs with the release in unlock and downgrade, whose writer's stores are then seen."
-	writersAcquire = "Acquire: pairs with the release of whoever left the lock free, in unlock or RUnlock."
-	pastWaiters    = "Only waiters: past them, but for a look at their age once in a while."
-	loopEnds       = "Each failure is somebody else's progress, and who stops the world stops them first: the loop ends."
-)
-
 func rlockRare(g *gen) {
-	g.text("rlockRare",
-		"if rw.count & (readBlocked|flagClaim) != 0 || stealDue(++rw.steals)",
-		"	goto rlockSlow",
-	)
+	g.text("rlockRare")
 	rw := g.rwMutex()
 	blocked := g.GP64()
 	g.add(x86.MOVQ, imm64("readBlocked|flagClaim"), blocked)
-	g.Comment(readersAcquire,
-		"A load is enough: RLock has counted the reader already, so no writer can come in between.")
+	g.Comment(readersAcquire, loadEnough)
 	g.TESTQ(blocked, rw.count())
 	g.JNE(label("slow"))
 	g.Comment(pastWaiters)
@@ -54,16 +46,11 @@ func rlockRare(g *gen) {
 }
 
 func runlockRare(g *gen) {
-	g.text("runlockRare",
-		"if c + readerBias < readerBias || c & writerLocked != 0",
-		"	goto runlockMisuse",
-		"if wakeDue(c)",
-		"	goto releaseSlow",
-	)
+	g.text("runlockRare")
 	c := reg.RAX
 	g.Load(g.Param("c"), c)
-	g.Comment("RUnlock had the release. Unsigned: the count went below 0 where no reader was in it.")
-	g.add(x86.CMPQ, c, imm32("-readerBias"))
+	g.Comment(releasedAlready)
+	g.add(x86.CMPQ, c, g.imm("-readerBias"))
 	g.JCC(label("misuse"))
 	g.add(x86.TESTB, imm8("writerLocked"), c.As8())
 	g.JNE(label("misuse"))
@@ -77,25 +64,16 @@ func runlockRare(g *gen) {
 }
 
 func lock(g *gen) {
-	g.text("lock",
-		"Atomically:",
-		"	old = rw.count",
-		"	if old == unlocked",
-		"		rw.count = writerLocked",
-		"if old != unlocked",
-		"	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(++rw.steals)",
-		"		goto lockSlow",
-		"	Atomically:",
-		"		if rw.count == old",
-		"			rw.count = old | writerLocked",
-		"		else",
-		"			goto lockSlow",
-		"rw.owner = g",
-	)
+	g.text("lock")
 	rw := g.rwMutex()
 	old, want := reg.RAX, g.GP64()
+	word := writerWord(g)
 	g.add(x86.MOVL, imm32("unlocked"), old.As32())
-	g.add(x86.MOVL, imm32("writerLocked"), want.As32())
+	if g.variant.ownerInCount() {
+		want = word.(reg.GPVirtual)
+	} else {
+		g.add(x86.MOVL, imm32("writerLocked"), want.As32())
+	}
 	g.Comment(writersAcquire)
 	g.cmpxchg(want, rw)
 	g.JNE(label("seldom"))
@@ -105,7 +83,7 @@ func lock(g *gen) {
 	g.RET()
 
 	g.Label("seldom")
-	g.add(x86.TESTQ, imm32("writeBlocked|flagClaim"), old)
+	g.add(x86.TESTQ, g.imm("writeBlocked|flagClaim"), old)
 	g.JNE(label("slow"))
 	g.add(x86.TESTB, imm8("flagWaiters"), old.As8())
 	g.JEQ(label("take"))
@@ -115,7 +93,7 @@ func lock(g *gen) {
 	g.Label("take")
 	again := g.GP64()
 	g.MOVQ(old, again)
-	g.add(x86.ORQ, imm32("writerLocked"), again)
+	g.add(x86.ORQ, word, again)
 	g.Comment(writersAcquire)
 	g.cmpxchg(again, rw)
 	g.JEQ(label("acquired"))
@@ -125,31 +103,27 @@ func lock(g *gen) {
 }
 
 func unlock(g *gen) {
-	g.text("unlock",
-		"rw.owner &= rdNonspinnable",
-		"Atomically:",
-		"	old = rw.count",
-		"	rw.count -= writerLocked",
-		"if old & writerLocked == 0",
-		"	goto unlockMisuse",
-		"if old & (flagAsleep | flagHandoff) != 0",
-		"	goto releaseSlow",
-	)
+	g.text("unlock")
 	rw := g.rwMutex()
-	old := reg.RAX
-	g.Comment("Relaxed: a hint. Not locked: while the lock is the caller's, only spinners write it too, and their marks may get lost.")
-	g.add(x86.ANDQ, imm32("rdNonspinnable"), rw.owner())
-	g.add(x86.MOVQ, imm32("-writerLocked"), old)
-	g.Comment("Release: pairs with the acquire of whoever takes the lock next; what was done under the lock stays before it.")
+	old, word := reg.RAX, g.GP64()
+	if g.variant.ownerInCount() {
+		writerInCount(g, rw, word)
+		g.MOVQ(word, old)
+		g.NEGQ(old)
+	} else {
+		g.Comment(ownerMarks)
+		g.add(x86.ANDQ, imm32("rdNonspinnable"), rw.owner())
+		g.add(x86.MOVQ, imm32("-writerLocked"), old)
+	}
+	g.Comment(writersRelease)
 	g.xadd(old, rw)
 	g.Comment("Not 0: the old count was not the writer alone.")
 	g.JNE(label("seldom"))
 	g.RET()
 
 	g.Label("seldom")
-	g.add(x86.TESTB, imm8("writerLocked"), old.As8())
-	g.JEQ(label("misuse"))
-	g.Comment("Also with readers in the count: they have the lock from here on, and a reader that waits joins them.")
+	sameWriter(g, old, word)
+	g.Comment(readersJoin)
 	g.add(x86.TESTB, imm8("flagAsleep|flagHandoff"), old.As8())
 	g.JNE(label("slow"))
 	g.RET()
@@ -160,38 +134,38 @@ func unlock(g *gen) {
 	g.tailJump("unlockMisuse")
 }
 
+// writerInCount loads word with the part of the count that is the writer, and
+// goes to misuse if there is none.
+func writerInCount(g *gen, rw rwMutex, word reg.GPVirtual) {
+	g.Comment(writerStays)
+	g.add(x86.MOVQ, imm64("writerMask"), word)
+	g.ANDQ(rw.count(), word)
+	g.add(x86.TESTB, imm8("writerLocked"), word.As8())
+	g.JEQ(label("misuse"))
+}
+
+// sameWriter goes to misuse if old does not have the writer that word says, or,
+// in a count without identities, no writer.
+func sameWriter(g *gen, old reg.GPPhysical, word reg.GPVirtual) {
+	if !g.variant.ownerInCount() {
+		g.add(x86.TESTB, imm8("writerLocked"), old.As8())
+		g.JEQ(label("misuse"))
+		return
+	}
+	g.XORQ(old, word)
+	g.add(x86.TESTQ, g.imm("writerMask"), word)
+	g.JNE(label("misuse"))
+}
+
 // tryRLock has two forms, which differ in what the first compare-and-swap
 // expects: a load of the count, or the unlocked value.
 func tryRLock(g *gen, name string, expectUnlocked bool) {
-	doc := []string{
-		"c = rw.count",
-		"loop:",
-		"	if c & readBlocked != 0",
-		"		return false",
-		"	if c & flagWaiters != 0 && stealDue(++rw.steals)",
-		"		goto tryRLockSlow",
-		"	Atomically:",
-		"		if rw.count == c",
-		"			rw.count = c + readerBias",
-		"			break",
-		"		c = rw.count",
-		"return true",
-	}
-	if expectUnlocked {
-		doc = append([]string{
-			"Atomically:",
-			"	c = rw.count",
-			"	if c == unlocked",
-			"		rw.count = readerBias",
-			"		return true",
-		}, doc[1:]...)
-	}
-	g.text(name, doc...)
+	g.text(name)
 	rw := g.rwMutex()
 	old, want := reg.RAX, g.GP64()
 	if expectUnlocked {
 		g.add(x86.MOVL, imm32("unlocked"), old.As32())
-		g.add(x86.MOVL, imm32("readerBias"), want.As32())
+		g.load("readerBias", want)
 		g.Comment(readersAcquire)
 		g.cmpxchg(want, rw)
 		g.JEQ(label("acquired"))
@@ -200,16 +174,17 @@ func tryRLock(g *gen, name string, expectUnlocked bool) {
 	}
 
 	g.Label("loop")
+	g.Comment(readerCounted)
+	g.MOVQ(old, want)
+	g.add(x86.ADDQ, g.imm("readerBias"), want)
 	blocked := g.GP64()
 	g.add(x86.MOVQ, imm64("readBlocked"), blocked)
-	g.TESTQ(blocked, old)
+	g.TESTQ(blocked, want)
 	g.JNE(label("fail"))
 	g.add(x86.TESTB, imm8("flagWaiters"), old.As8())
 	g.JNE(label("waiters"))
 
 	g.Label("take")
-	g.MOVQ(old, want)
-	g.add(x86.ADDQ, imm32("readerBias"), want)
 	g.Comment(readersAcquire, loopEnds)
 	g.cmpxchg(want, rw)
 	g.JNE(label("loop"))
@@ -229,36 +204,23 @@ func tryRLock(g *gen, name string, expectUnlocked bool) {
 }
 
 func tryLock(g *gen) {
-	g.text("tryLock",
-		"c = rw.count",
-		"loop:",
-		"	if c & writeBlocked != 0",
-		"		return false",
-		"	if c & flagWaiters != 0 && stealDue(++rw.steals)",
-		"		goto tryLockSlow",
-		"	Atomically:",
-		"		if rw.count == c",
-		"			rw.count = c &^ flagClaim | writerLocked",
-		"			break",
-		"		c = rw.count",
-		"rw.owner = g",
-		"return true",
-	)
+	g.text("tryLock")
 	rw := g.rwMutex()
+	word := writerWord(g)
 	old, want := reg.RAX, g.GP64()
 	g.MOVQ(rw.count(), old)
 
 	g.Label("loop")
-	g.add(x86.TESTQ, imm32("writeBlocked"), old)
+	g.add(x86.TESTQ, g.imm("writeBlocked"), old)
 	g.JNE(label("fail"))
 	g.add(x86.TESTB, imm8("flagWaiters"), old.As8())
 	g.JNE(label("waiters"))
 
 	g.Label("take")
-	g.Comment("Who takes the lock for writing ends the claim, its own or another's.")
+	g.Comment(claimEnds)
 	g.MOVQ(old, want)
-	g.add(x86.ANDQ, imm32("~flagClaim"), want)
-	g.add(x86.ORQ, imm32("writerLocked"), want)
+	g.add(x86.ANDQ, g.imm("~flagClaim"), want)
+	g.add(x86.ORQ, word, want)
 	g.Comment(writersAcquire, loopEnds)
 	g.cmpxchg(want, rw)
 	g.JNE(label("loop"))
@@ -277,26 +239,33 @@ func tryLock(g *gen) {
 }
 
 func downgrade(g *gen) {
-	g.text("downgrade",
-		"rw.owner = rw.owner & rdNonspinnable | readerOwned",
-		"Atomically:",
-		"	old = rw.count",
-		"	rw.count += readerBias - writerLocked",
-		"if old & writerLocked == 0",
-		"	goto downgradeMisuse",
-		"if old & flagWaiters != 0",
-		"	goto downgradeSlow",
-	)
+	g.text("downgrade")
 	rw := g.rwMutex()
-	old := reg.RAX
-	g.Comment("Relaxed: a hint. Stored while the lock is still the caller's alone.")
+	old, word := reg.RAX, g.GP64()
+	g.Comment(ownerEarly)
 	owner := g.GP64()
 	g.MOVQ(rw.owner(), owner)
 	g.add(x86.ANDL, imm32("rdNonspinnable"), owner.As32())
 	g.add(x86.ORL, imm32("readerOwned"), owner.As32())
 	g.MOVQ(owner, rw.owner())
+	if g.variant.ownerInCount() {
+		writerInCount(g, rw, word)
+		g.add(x86.MOVQ, imm64("readerBias"), old)
+		g.SUBQ(word, old)
+		g.Comment(readersRelease)
+		g.xadd(old, rw)
+		sameWriter(g, old, word)
+		g.add(x86.TESTB, imm8("flagWaiters"), old.As8())
+		g.JNE(label("slow"))
+		g.RET()
+		g.Label("slow")
+		g.tailJump("downgradeSlow")
+		g.Label("misuse")
+		g.tailJump("downgradeMisuse")
+		return
+	}
 	g.add(x86.MOVQ, imm32("readerBias-writerLocked"), old)
-	g.Comment("Release: pairs with the acquire of the readers that follow; what was written under the lock stays before it.")
+	g.Comment(readersRelease)
 	g.xadd(old, rw)
 	g.add(x86.ANDL, imm32("writerLocked|flagWaiters"), old.As32())
 	g.add(x86.CMPL, old.As32(), imm32("writerLocked"))
@@ -312,7 +281,7 @@ func downgrade(g *gen) {
 }
 
 func self(g *gen) {
-	g.text("self", "return g")
+	g.text("self")
 	r := g.GP64()
 	g.currentG(r)
 	g.Store(r, g.ReturnIndex(0))
@@ -320,7 +289,7 @@ func self(g *gen) {
 }
 
 func loadStatus(g *gen) {
-	g.text("loadStatus", "return *(*uint32)(gp + off)")
+	g.text("loadStatus")
 	off, err := g.Param("off").Resolve()
 	if err != nil {
 		g.errorf("%w", err)
@@ -329,28 +298,70 @@ func loadStatus(g *gen) {
 	address := g.Load(g.Param("gp"), g.GP64())
 	g.ADDQ(off.Addr, address)
 	status := g.GP32()
-	g.Comment("Relaxed: a status is out of date as soon as it is read.")
+	g.Comment(statusOld)
 	g.MOVL(operand.Mem{Base: address}, status)
 	g.Store(status, g.ReturnIndex(0))
 	g.RET()
 }
 
-// storeSelf names the calling goroutine as rw's owner.
+// storeSelf names the calling goroutine as rw's owner, unless the count does,
+// and clears the owner word's flags.
 func storeSelf(g *gen, rw rwMutex) {
-	g.Comment("Relaxed: a hint.")
+	if g.variant.ownerInCount() {
+		g.Comment(ownerCleared)
+		g.MOVQ(operand.U32(0), rw.owner())
+		return
+	}
+	g.Comment(ownerHint)
 	me := g.GP64()
 	g.currentG(me)
 	g.MOVQ(me, rw.owner())
 }
 
+// writerWord is the calling goroutine's writerWord: an immediate, or a register
+// that is loaded with it.
+func writerWord(g *gen) operand.Op {
+	if !g.variant.ownerInCount() {
+		return imm32("writerLocked")
+	}
+	me, word := g.GP64(), g.GP64()
+	g.currentG(me)
+	identify(g, me, word)
+	return word
+}
+
+// identify loads word with the writerWord of me, which must have no flag of the
+// owner word in it: a g has none.
+func identify(g *gen, me, word reg.GPVirtual) {
+	low, width := g.variant.identity()
+	reserved := g.GP64()
+	g.MOVQ(me, word)
+	g.ADDQ(word, word)
+	g.add(x86.ORQ, imm32("writerLocked"), word)
+	g.Comment("Rotated, an address that is aligned and not too high has nothing above the identity's bits.")
+	g.RORQ(operand.U8(low), me)
+	g.add(x86.MOVL, imm32("ownerReserved|writerLocked"), reserved.As32())
+	g.SHRQ(operand.U8(width), me)
+	g.CMOVQNE(reserved, word)
+}
+
+// identity lets tests make up addresses.
+func identity(g *gen) {
+	g.text("identity")
+	me, word := g.Load(g.Param("gp"), g.GP64()).(reg.GPVirtual), g.GP64()
+	identify(g, me, word)
+	g.Store(word, g.ReturnIndex(0))
+	g.RET()
+}
+
 // steal counts a steal, goes to slow if stealDue says so, and falls through
 // otherwise. It relies on stealPeriod's being a power of two.
 func steal(g *gen, rw rwMutex) {
-	g.Comment("Not locked: updates may get lost.")
+	g.Comment(stealsLost)
 	n, below := g.GP32(), g.GP32()
 	g.INCL(rw.steals())
 	g.MOVL(rw.steals(), n)
-	g.Comment("Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.")
+	g.Comment(stealsDue)
 	g.add(x86.TESTL, imm32("stealPeriod-1"), n)
 	g.JEQ(label("slow"))
 	g.LEAL(operand.Mem{Base: n.As64(), Disp: -1}, below)
@@ -364,7 +375,7 @@ func steal(g *gen, rw rwMutex) {
 // flags sees by that step or after it whether the lock is free, and if it is
 // not, its release comes later and finds the flag.
 func wakeDue(g *gen, c reg.GPPhysical) {
-	g.add(x86.TESTQ, imm32("readerMask"), c)
+	g.add(x86.TESTQ, g.imm("readerMask"), c)
 	g.JNE(label("done"))
 	g.add(x86.TESTB, imm8("flagAsleep|flagHandoff"), c.As8())
 	g.JNE(label("slow"))

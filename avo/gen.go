@@ -3,18 +3,12 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"go/types"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/gotypes"
 	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
@@ -23,35 +17,36 @@ import (
 	"github.com/mmcloughlin/avo/x86"
 )
 
-// buildConstraint is written as avo wants it: a comma says and.
-const buildConstraint = "amd64,!purego,!race,!rwsemhooks"
-
 // A gen is avo's context and what this package adds to it: declarations that
 // are read without the rest of the package, symbolic immediates, and the
 // instructions that avo does not have or has wrong.
 type gen struct {
 	*build.Context
-	pkg      *types.Package
-	declared map[string]bool // name -> implemented
-	errs     []error
+	declarations
+	variant variant // of the count's layout, for those who look at the count
 }
 
-// generate returns the text of t.
-func generate(dir string, t target) ([]byte, error) {
-	g := &gen{Context: build.NewContext(), declared: map[string]bool{}}
-	if err := g.declarations(dir, t.decls); err != nil {
-		return nil, err
-	}
-	g.ConstraintExpr(buildConstraint)
-	t.build(g)
-	for name, done := range g.declared {
-		if !done {
-			g.errorf("%s is declared and not implemented", name)
+// amd64 is the target of the given name, built under the given constraints too;
+// they are written as avo wants them, where a space says or.
+func amd64(file string, constraint, decls []string, v variant, implement func(*gen)) target {
+	return target{file, decls, func(dir string, t target) ([]byte, error) {
+		g := &gen{Context: build.NewContext(), variant: v}
+		if err := g.read(dir, t.decls); err != nil {
+			return nil, err
 		}
-	}
-	if len(g.errs) > 0 {
-		return nil, g.errs[0]
-	}
+		g.ConstraintExpr("amd64")
+		for _, c := range slices.Concat(asmConstraint, constraint) {
+			g.ConstraintExpr(c)
+		}
+		implement(g)
+		if err := g.err(); err != nil {
+			return nil, err
+		}
+		return g.print()
+	}}
+}
+
+func (g *gen) print() ([]byte, error) {
 	f, err := g.Result()
 	if err != nil {
 		return nil, err
@@ -72,33 +67,6 @@ func generate(dir string, t target) ([]byte, error) {
 // zeroOffset is what avo writes after a symbolic field offset.
 var zeroOffset = regexp.MustCompile(`(RWMutex_\w+)\+0\(`)
 
-// declarations reads the named files. avo's own Package would load and check
-// the whole package, which fails while the assembly that is to be generated is
-// missing; these files need nothing but the type's name.
-func (g *gen) declarations(dir string, names []string) error {
-	fset := token.NewFileSet()
-	stub, err := parser.ParseFile(fset, "stub.go", "package rwsem; type RWMutex struct{}", 0)
-	if err != nil {
-		return err
-	}
-	files := []*ast.File{stub}
-	for _, name := range names {
-		f, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		files = append(files, f)
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body == nil {
-				g.declared[fn.Name.Name] = false
-			}
-		}
-	}
-	cfg := types.Config{IgnoreFuncBodies: true}
-	g.pkg, err = cfg.Check("rwsem", fset, files, nil)
-	return err
-}
-
 // document puts each function's doc above its TEXT; avo prints it in Go stubs
 // only.
 func document(f *ir.File, text []byte) []byte {
@@ -114,27 +82,14 @@ func document(f *ir.File, text []byte) []byte {
 	return text
 }
 
-func (g *gen) errorf(format string, args ...any) {
-	g.errs = append(g.errs, fmt.Errorf(format, args...))
-}
-
 // text starts the function of the given name. Its frame is empty and it makes
 // no call, so it needs no room on the stack: whatever it jumps to makes its own.
-func (g *gen) text(name string, doc ...string) {
-	done, ok := g.declared[name]
-	if !ok || done {
-		g.errorf("%s is not declared, or implemented twice", name)
-	}
-	g.declared[name] = true
+func (g *gen) text(name string) {
+	sig := g.implement(name)
 	g.Function(name)
-	sig, err := gotypes.LookupSignature(g.pkg, name)
-	if err != nil {
-		g.errorf("%w", err)
-		sig = gotypes.NewSignatureVoid()
-	}
 	g.Signature(sig)
 	g.Attributes(attr.NOSPLIT)
-	g.Doc(doc...)
+	g.Doc(doc(name, g.variant)...)
 }
 
 // rwMutex loads the parameter rw.
@@ -176,6 +131,34 @@ func symbolic(number operand.Constant, expr string) symbol {
 func imm8(expr string) symbol  { return symbolic(operand.U8(0), expr) }
 func imm32(expr string) symbol { return symbolic(operand.U32(0), expr) }
 func imm64(expr string) symbol { return symbolic(operand.U64(0), expr) }
+
+// imm is expr for a 64-bit operation: an immediate if it fits one in every
+// layout, else a register that is loaded with it.
+func (g *gen) imm(expr string) operand.Op {
+	if g.fits(expr, signed32) {
+		return imm32(expr)
+	}
+	r := g.GP64()
+	g.add(x86.MOVQ, imm64(expr), r)
+	return r
+}
+
+// load loads r with expr.
+func (g *gen) load(expr string, r reg.GPVirtual) {
+	if g.fits(expr, unsigned32) {
+		g.add(x86.MOVL, imm32(expr), r.As32())
+	} else {
+		g.add(x86.MOVQ, imm64(expr), r)
+	}
+}
+
+func (g *gen) fits(expr string, ok func(uint64) bool) bool {
+	fits, err := g.variant.all(expr, ok)
+	if err != nil {
+		g.errorf("%s: %w", expr, err)
+	}
+	return fits
+}
 
 // add adds what the constructor op of package x86 makes of the operands, of
 // which one or both may be symbols.
