@@ -63,6 +63,7 @@ func TestRoundTime(t *testing.T) {
 	}
 	o := options{dur: ms, turn: longTurn}
 	assert.Equal(t, 2560*ms, o.roundTime(cell{procs: 1, goroutines: 64}), "on one processor")
+	assert.Equal(t, 2560*ms, o.roundTime(cell{procs: 1, goroutines: 48, burners: 16}), "burners run too")
 }
 
 func TestRotation(t *testing.T) {
@@ -80,7 +81,9 @@ func TestUsage(t *testing.T) {
 		"help":            {[]string{"-h"}, 0, "-only parts"},
 		"apps help":       {[]string{"apps", "-h"}, 0, "-benchtime duration"},
 		"policies help":   {[]string{"policies", "-h"}, 0, "-settings settings"},
-		"unknown command": {[]string{"nope"}, 2, `unknown command "nope"; there are: apps, policies`},
+		"builds help":     {[]string{"builds", "-h"}, 0, "-tags builds"},
+		"owner help":      {[]string{"owner", "-h"}, 0, "-procs values"},
+		"unknown command": {[]string{"nope"}, 2, `unknown command "nope"; there are: apps, policies, builds, owner`},
 		"unknown flag":    {[]string{"-nope"}, 2, "not defined"},
 		"argument":        {[]string{"-quick", "x"}, 2, `unexpected argument "x"`},
 		"unknown part":    {[]string{"-only", "grid,x"}, 2, `no part "x"; there are: pairs, grid`},
@@ -91,6 +94,13 @@ func TestUsage(t *testing.T) {
 		"setting twice":   {[]string{"policies", "-settings", "claim=0;claim=0"}, 2, `"claim=0" is there twice`},
 		"unknown setting": {[]string{"policies", "-settings", "claim=0;nope=0"}, 2, "no such setting: nope=0"},
 		"policies cells":  {[]string{"policies", "-cells", "g7"}, 2, "matches none of the"},
+		"build twice":     {[]string{"builds", "-tags", "purego;purego"}, 2, `"purego" is there twice`},
+		"no tags":         {[]string{"builds", "-tags", "purego;a b"}, 2, `-tags: "a b" is not a list of build tags`},
+		"no goroutines":   {[]string{"builds", "-goroutines", "1,0"}, 2, `-goroutines: "0" is not a positive number`},
+		"builds cells":    {[]string{"builds", "-cells", "g7"}, 2, "matches none of the"},
+		"builds negative": {[]string{"builds", "-dur", "-1s"}, 2, "must be positive"},
+		"no procs":        {[]string{"owner", "-procs", "2,0x"}, 2, `-procs: "0x" is neither`},
+		"owner cells":     {[]string{"owner", "-cells", "r99"}, 2, "matches none of the"},
 		"checks alone":    {[]string{"-locks", "mutex"}, 2, "need rwsem or sync"},
 	}
 	for name, tt := range tests {

@@ -103,8 +103,8 @@ func (s *session) runClasses(locks []lockKind) {
 			d = new(classSeries)
 			all[locks[i].key] = d
 		}
-		d.readers.add(tally{t.Ops[:classSize], t.Elapsed})
-		d.writers.add(tally{t.Ops[classSize:], t.Elapsed})
+		d.readers.add(tally{Ops: t.Ops[:classSize], Elapsed: t.Elapsed})
+		d.writers.add(tally{Ops: t.Ops[classSize:], Elapsed: t.Elapsed})
 	})
 
 	s.row(classRow, "lock", "class", "Mops/s", "min", "mean", "max", "slow/mean")

@@ -204,9 +204,9 @@ func pick[T any](what, list string, items []T, name func(T) string) ([]T, error)
 	return out, nil
 }
 
-func newSession(o options, stdout io.Writer) (*session, error) {
-	procs := runtime.GOMAXPROCS(0)
-	s := &session{options: o, out: stdout, procs: procs, all: allCells(procs), sizes: sectionSizes}
+// newSession is for a command that has the given cells to choose from.
+func newSession(o options, all []cell, stdout io.Writer) (*session, error) {
+	s := &session{options: o, out: stdout, procs: runtime.GOMAXPROCS(0), all: all, sizes: sectionSizes}
 	if o.cells != nil && len(s.choose(nil)) == 0 {
 		return nil, usagef("-cells %q matches none of the %d cells, such as %s", o.cells, len(s.all), s.all[0].name())
 	}
@@ -226,7 +226,7 @@ func compareCommand(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSession(o, stdout)
+	s, err := newSession(o, allCells(runtime.GOMAXPROCS(0)), stdout)
 	if err != nil {
 		return err
 	}

@@ -1,23 +1,71 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// cell is one point of the contended grid.
+// cell is one point of the contended grid, or of what another command measures.
 type cell struct {
 	procs, goroutines, readPct int
 	size                       int // index into the section sizes
+
+	// These are not used in the grid.
+	urgent  bool   // writers call LockUrgent
+	pause   string // what each section is instead of work, named in pauses
+	burners int    // goroutines beside them that only work
 }
 
+// name is what -cells matches and what parseCell reads.
 func (c cell) name() string {
-	return fmt.Sprintf("p%d/g%d/r%d/%s", c.procs, c.goroutines, c.readPct, sectionSizes[c.size].name)
+	kind, rest := "r", ""
+	if c.urgent {
+		kind = "u"
+	}
+	if c.burners > 0 {
+		rest = fmt.Sprintf("/b%d", c.burners)
+	}
+	return fmt.Sprintf("p%d/g%d/%s%d/%s%s", c.procs, c.goroutines, kind, c.readPct, c.section(), rest)
+}
+
+// section is the name of what is done inside the lock.
+func (c cell) section() string { return cmp.Or(c.pause, sectionSizes[c.size].name) }
+
+// setSection reports whether there is a section of that name.
+func (c *cell) setSection(name string) bool {
+	if pauses[name] != nil {
+		c.size, c.pause = 0, name
+		return true
+	}
+	c.size, c.pause = slices.IndexFunc(sectionSizes, func(s sectionSize) bool { return s.name == name }), ""
+	return c.size >= 0
+}
+
+var cellPattern = regexp.MustCompile(`^p([1-9]\d*)/g([1-9]\d*)/([ru])(\d+)/(\w+)(?:/b(\d+))?$`)
+
+func parseCell(name string) (cell, error) {
+	m := cellPattern.FindStringSubmatch(name)
+	if m == nil {
+		return cell{}, fmt.Errorf("no cell %q", name)
+	}
+	c := cell{urgent: m[3] == "u"}
+	for field, digits := range map[*int]string{&c.procs: m[1], &c.goroutines: m[2], &c.readPct: m[4], &c.burners: cmp.Or(m[6], "0")} {
+		var err error
+		if *field, err = strconv.Atoi(digits); err != nil {
+			return cell{}, fmt.Errorf("cell %q: %w", name, err)
+		}
+	}
+	if !c.setSection(m[5]) {
+		return cell{}, fmt.Errorf("cell %q: no section %q", name, m[5])
+	}
+	return c, nil
 }
 
 // manyProcs stands for a machine, or a container, whose GOMAXPROCS is far
@@ -30,7 +78,7 @@ func allCells(procs int) []cell {
 		for _, g := range []int{2, 8, 64} {
 			for _, r := range []int{100, 99, 90, 50, 0} {
 				for size := range sectionSizes {
-					cells = append(cells, cell{p, g, r, size})
+					cells = append(cells, cell{procs: p, goroutines: g, readPct: r, size: size})
 				}
 			}
 		}
@@ -85,15 +133,20 @@ func longTurn(n int) time.Duration {
 // there are, whatever GOMAXPROCS beyond them says.
 func (o options) roundTime(c cell) time.Duration {
 	cpus := min(c.procs, runtime.NumCPU())
-	return max(o.dur, time.Duration(c.goroutines)*o.turn(c.goroutines)/time.Duration(cpus))
+	n := c.goroutines + c.burners
+	return max(o.dur, time.Duration(n)*o.turn(n)/time.Duration(cpus))
 }
 
 func (s *session) load(c cell) load {
 	return load{
-		procs:    c.procs,
-		readPcts: uniform(c.goroutines, c.readPct),
-		steps:    s.sizes[c.size].steps,
-		dur:      s.roundTime(c),
+		procs:     c.procs,
+		readPcts:  uniform(c.goroutines, c.readPct),
+		steps:     s.sizes[c.size].steps,
+		pause:     pauses[c.pause],
+		urgent:    c.urgent,
+		dur:       s.roundTime(c),
+		burners:   c.burners,
+		burnSteps: s.sizes[burnSize].steps,
 	}
 }
 
@@ -127,6 +180,10 @@ func (s *session) gridCells() []cell {
 // series is what one lock did in a cell, round by round.
 type series struct {
 	mops, min, mean, max, slowest []float64
+
+	cpuEach []float64 // CPU seconds for a million operations, whatever they went into
+	cpus    []float64 // CPUs in use, on average
+	burnt   []float64 // the burners' pieces of work, in millions per second
 }
 
 func (d *series) add(t tally) {
@@ -136,6 +193,13 @@ func (d *series) add(t tally) {
 	d.mean = append(d.mean, sh.mean)
 	d.max = append(d.max, sh.max)
 	d.slowest = append(d.slowest, sh.slowest())
+	cpu := t.CPU.Seconds()
+	if t.CPU == 0 {
+		cpu = nan
+	}
+	d.cpuEach = append(d.cpuEach, cpu/sum(t.Ops)*1e6)
+	d.cpus = append(d.cpus, cpu/t.Elapsed.Seconds())
+	d.burnt = append(d.burnt, t.Burnt/float64(t.Elapsed.Microseconds()))
 }
 
 // cellResult is what every lock did in a cell; only those that ran are there.

@@ -49,6 +49,46 @@ func (l *rwsemLoops) mixed(w *worker) {
 	w.ops = ops
 }
 
+func (l *rwsemLoops) urgent(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			section(w.steps)
+			l.mu.RUnlock()
+		} else {
+			l.mu.LockUrgent()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
+func (l *rwsemLoops) pausing(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			w.pause()
+			l.mu.RUnlock()
+		} else {
+			l.mu.Lock()
+			w.pause()
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *rwsemLoops) timed(w *worker) {
 	rng, ops := w.seed, uint64(0)
 	for !w.stop.set.Load() {
@@ -85,6 +125,22 @@ func (l *rwsemLoops) writePairs(n int) {
 	for range n {
 		l.mu.Lock()
 		l.mu.Unlock()
+	}
+}
+
+func (l *rwsemLoops) tryReadPairs(n int) {
+	for range n {
+		if l.mu.TryRLock() {
+			l.mu.RUnlock()
+		}
+	}
+}
+
+func (l *rwsemLoops) tryWritePairs(n int) {
+	for range n {
+		if l.mu.TryLock() {
+			l.mu.Unlock()
+		}
 	}
 }
 
@@ -136,6 +192,46 @@ func (l *syncLoops) mixed(w *worker) {
 	w.ops = ops
 }
 
+func (l *syncLoops) urgent(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			section(w.steps)
+			l.mu.RUnlock()
+		} else {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
+func (l *syncLoops) pausing(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			w.pause()
+			l.mu.RUnlock()
+		} else {
+			l.mu.Lock()
+			w.pause()
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *syncLoops) timed(w *worker) {
 	rng, ops := w.seed, uint64(0)
 	for !w.stop.set.Load() {
@@ -172,6 +268,22 @@ func (l *syncLoops) writePairs(n int) {
 	for range n {
 		l.mu.Lock()
 		l.mu.Unlock()
+	}
+}
+
+func (l *syncLoops) tryReadPairs(n int) {
+	for range n {
+		if l.mu.TryRLock() {
+			l.mu.RUnlock()
+		}
+	}
+}
+
+func (l *syncLoops) tryWritePairs(n int) {
+	for range n {
+		if l.mu.TryLock() {
+			l.mu.Unlock()
+		}
 	}
 }
 
@@ -223,6 +335,46 @@ func (l *mutexLoops) mixed(w *worker) {
 	w.ops = ops
 }
 
+func (l *mutexLoops) urgent(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		} else {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
+func (l *mutexLoops) pausing(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.Lock()
+			w.pause()
+			l.mu.Unlock()
+		} else {
+			l.mu.Lock()
+			w.pause()
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *mutexLoops) timed(w *worker) {
 	rng, ops := w.seed, uint64(0)
 	for !w.stop.set.Load() {
@@ -259,6 +411,22 @@ func (l *mutexLoops) writePairs(n int) {
 	for range n {
 		l.mu.Lock()
 		l.mu.Unlock()
+	}
+}
+
+func (l *mutexLoops) tryReadPairs(n int) {
+	for range n {
+		if l.mu.TryLock() {
+			l.mu.Unlock()
+		}
+	}
+}
+
+func (l *mutexLoops) tryWritePairs(n int) {
+	for range n {
+		if l.mu.TryLock() {
+			l.mu.Unlock()
+		}
 	}
 }
 
@@ -310,6 +478,46 @@ func (l *rbmutexLoops) mixed(w *worker) {
 	w.ops = ops
 }
 
+func (l *rbmutexLoops) urgent(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			token := l.mu.RLock()
+			section(w.steps)
+			l.mu.RUnlock(token)
+		} else {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
+func (l *rbmutexLoops) pausing(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			token := l.mu.RLock()
+			w.pause()
+			l.mu.RUnlock(token)
+		} else {
+			l.mu.Lock()
+			w.pause()
+			l.mu.Unlock()
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *rbmutexLoops) timed(w *worker) {
 	rng, ops := w.seed, uint64(0)
 	for !w.stop.set.Load() {
@@ -346,6 +554,22 @@ func (l *rbmutexLoops) writePairs(n int) {
 	for range n {
 		l.mu.Lock()
 		l.mu.Unlock()
+	}
+}
+
+func (l *rbmutexLoops) tryReadPairs(n int) {
+	for range n {
+		if ok, token := l.mu.TryRLock(); ok {
+			l.mu.RUnlock(token)
+		}
+	}
+}
+
+func (l *rbmutexLoops) tryWritePairs(n int) {
+	for range n {
+		if l.mu.TryLock() {
+			l.mu.Unlock()
+		}
 	}
 }
 

@@ -26,8 +26,10 @@ func init() {
 		{name: "", about: "measure the locks", run: compareCommand},
 		{name: "apps", about: "run the tests and benchmarks of real programs with their lock replaced", run: appsCommand},
 		{name: "policies", about: "measure rwsem with one mechanism off at a time", run: policiesCommand},
+		{name: "builds", about: "measure builds of rwsem with other tags", run: buildsCommand},
+		{name: "owner", about: "measure what spinning on an owner that does not run costs", run: ownerCommand},
 		{name: pairsChild, hidden: true, run: pairsChildCommand},
-		{name: policiesChild, hidden: true, run: policiesChildCommand},
+		{name: roundsChild, hidden: true, run: roundsChildCommand},
 	}
 }
 

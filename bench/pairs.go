@@ -13,8 +13,12 @@ import (
 	"time"
 )
 
-// pairTimes is ns per lock and unlock, uncontended.
-type pairTimes struct{ Read, Write float64 }
+// pairTimes is ns per lock and unlock, uncontended; those of tries are 0 where
+// they were not asked for.
+type pairTimes struct {
+	Read, Write       float64
+	TryRead, TryWrite float64 `json:",omitzero"`
+}
 
 // pairsEach is the number of pairs timed at once: some 10 ms of them.
 const pairsEach = 1_000_000
@@ -22,7 +26,7 @@ const pairsEach = 1_000_000
 // The pairs take more rounds, as they are short.
 func (s *session) pairsRounds() int { return 3 * s.rounds }
 
-func timePairs(kind lockKind, n int) pairTimes {
+func timePairs(kind lockKind, n int, tries bool) pairTimes {
 	t := kind.fresh()
 	runtime.GC()
 	per := func(loop func(int)) float64 {
@@ -32,11 +36,15 @@ func timePairs(kind lockKind, n int) pairTimes {
 		return float64(time.Since(start).Nanoseconds()) / float64(n)
 	}
 	defer watch(kind, t, time.Second).Stop()
-	return pairTimes{per(t.readPairs), per(t.writePairs)}
+	times := pairTimes{Read: per(t.readPairs), Write: per(t.writePairs)}
+	if tries {
+		times.TryRead, times.TryWrite = per(t.tryReadPairs), per(t.tryWritePairs)
+	}
+	return times
 }
 
-// pairsChild is the command by which a copy of this program built with the
-// purego tag is asked for one round.
+// pairsChild is the command by which a copy of this program built with other
+// tags is asked for one round.
 const pairsChild = "pairs-child"
 
 // childLocks are the locks of a child's round: sync.RWMutex as well, so that
@@ -46,12 +54,13 @@ var childLocks = []string{"rwsem", "sync"}
 func pairsChildCommand(args []string, stdout, _ io.Writer) error {
 	fs := flag.NewFlagSet(pairsChild, flag.ContinueOnError)
 	n := fs.Int("n", pairsEach, "pairs")
+	tries := fs.Bool("tries", false, "time tries too")
 	if err := parse(fs, args, "Internal: times pairs once.\n", stdout); err != nil {
 		return err
 	}
 	times := map[string]pairTimes{}
 	for _, key := range childLocks {
-		times[key] = timePairs(lockByKey(key), *n)
+		times[key] = timePairs(lockByKey(key), *n, *tries)
 	}
 	return json.NewEncoder(stdout).Encode(times)
 }
@@ -60,31 +69,16 @@ func lockByKey(key string) lockKind {
 	return allLocks[slices.IndexFunc(allLocks, func(l lockKind) bool { return l.key == key })]
 }
 
-// buildLimit ends a build, which may have modules to fetch.
-const buildLimit = 10 * time.Minute
-
-// buildPurego builds this program without the assembly.
-func buildPurego(dir string) (string, error) {
-	exe := filepath.Join(dir, "bench-purego")
-	ctx, cancel := withLimit(buildLimit)
-	defer cancel()
-	_, _, err := capture(ctx, exec.CommandContext(ctx, "go", "build", "-tags", "purego", "-o", exe, rwsemPath+"/bench"))
-	if err != nil {
-		return "", fmt.Errorf("building without assembly (to be run inside the rwsem repository): %w", err)
-	}
-	return exe, nil
-}
-
-func runChild(exe string, n int) (map[string]pairTimes, error) {
+func runPairsChild(exe string, n int, tries bool) (map[string]pairTimes, error) {
 	ctx, cancel := withLimit(childLimit(time.Second))
 	defer cancel()
-	out, _, err := capture(ctx, exec.CommandContext(ctx, exe, pairsChild, "-n", fmt.Sprint(n)))
+	out, _, err := capture(ctx, exec.CommandContext(ctx, exe, pairsChild, "-n", fmt.Sprint(n), fmt.Sprintf("-tries=%t", tries)))
 	if err != nil {
-		return nil, fmt.Errorf("purego build: %w", err)
+		return nil, err
 	}
 	times := map[string]pairTimes{}
 	if err := json.Unmarshal(out, &times); err != nil {
-		return nil, fmt.Errorf("purego build: %w", err)
+		return nil, fmt.Errorf("%s: %w", pairsChild, err)
 	}
 	return times, nil
 }
@@ -117,8 +111,13 @@ func runPairs(s *session) error {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		if exe, err = buildPurego(dir); err != nil {
+		src, err := findSources(thisFile())
+		if err != nil {
 			return err
+		}
+		exe = filepath.Join(dir, "bench-purego")
+		if err := buildBench(src, "purego", exe); err != nil {
+			return fmt.Errorf("building without assembly: %w", err)
 		}
 	}
 
@@ -129,19 +128,19 @@ func runPairs(s *session) error {
 		finished := s.prog.step("pairs", r, rounds, planPairs(s)/time.Duration(rounds))
 		round := make([]pairTimes, len(locks))
 		for k := range rotated(len(locks), r) {
-			round[k] = timePairs(locks[k], pairsEach)
+			round[k] = timePairs(locks[k], pairsEach, false)
 		}
 		for i := range locks {
-			base := pairTimes{nan, nan}
+			base := pairTimes{Read: nan, Write: nan}
 			if ref >= 0 {
 				base = round[ref]
 			}
 			all[i].add(round[i], base)
 		}
 		if exe != "" {
-			times, err := runChild(exe, pairsEach)
+			times, err := runPairsChild(exe, pairsEach, false)
 			if err != nil {
-				return err
+				return fmt.Errorf("purego build: %w", err)
 			}
 			purego.add(times["rwsem"], times["sync"])
 		}

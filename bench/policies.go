@@ -1,18 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"os/exec"
 	"regexp"
-	"strconv"
-	"strings"
+	"runtime"
 	"time"
 )
 
@@ -71,67 +65,33 @@ var (
 	usualPolicyLatency = regexp.MustCompile(`/g8/r(90|50)/(6ns|3us)$|/g64/r90/(6ns|3us)$`)
 )
 
-// setting is a way to set rwsem's mechanisms, and how it fared.
+// setting is a way to set rwsem's mechanisms, and how long waits were with it.
 type setting struct {
-	value  string // of policyVar
-	failed bool
-
-	throughput map[string]*series // by cell
-	vsBest     []float64          // by round, as are these
-	tail       []float64
-	worst      []float64
+	variant
+	tail, worst []float64 // by round
 }
 
-func (st *setting) name() string {
-	switch st.value {
+func settingName(value string) string {
+	switch value {
 	case "":
 		return "default"
 	case plainQueue:
 		return "plain queue"
 	default:
-		return st.value
+		return value
 	}
 }
 
-// parseSettings puts the default setting first if the list is without it: the
-// others are compared with it.
-func parseSettings(list string) ([]*setting, error) {
-	values := strings.Split(list, ";")
-	seen := map[string]bool{}
-	var settings []*setting
-	add := func(v string) {
-		seen[v] = true
-		settings = append(settings, &setting{value: v, throughput: map[string]*series{}})
-	}
-	for i, v := range values {
-		v = strings.TrimSpace(v)
-		if i == 0 && v != "" {
-			add("")
-		}
-		switch {
-		case !seen[v]:
-			add(v)
-		case v != "":
-			return nil, usagef("-settings: %q is there twice", v)
-		}
-	}
-	return settings, nil
+func newSetting(value, exe string) *setting {
+	return &setting{variant: variant{name: settingName(value), exe: exe, env: []string{policyVar + "=" + value}}}
 }
 
 // policies is a run of the command.
 type policies struct {
-	*session
-	stderr          io.Writer
-	exe             string
-	settings        []*setting
-	grid, latency   []cell
-	peers           map[string]map[string]*series // by lock and cell
-	processes, done int
+	trial
+	settings      []*setting // the variants, with more about them
+	grid, latency []cell
 }
-
-// peerLocks are what throughput is compared with; latency is compared with the
-// first.
-var peerLocks = []string{"sync", "mutex"}
 
 func policiesCommand(args []string, stdout, stderr io.Writer) error {
 	var o options
@@ -140,25 +100,34 @@ func policiesCommand(args []string, stdout, stderr io.Writer) error {
 	if err := o.parseRounds(fs, policyExtents, args, policiesHelp, stdout); err != nil {
 		return err
 	}
-	settings, err := parseSettings(*list)
+	values, err := withDefault("settings", *list)
 	if err != nil {
 		return err
 	}
-	s, err := newSession(o, stdout)
+	s, err := newSession(o, allCells(runtime.GOMAXPROCS(0)), stdout)
 	if err != nil {
 		return err
 	}
-	p := &policies{session: s, stderr: stderr, settings: settings}
-	if p.exe, err = os.Executable(); err != nil {
+	exe, err := os.Executable()
+	if err != nil {
 		return err
+	}
+	p := &policies{trial: trial{session: s, stderr: stderr}}
+	for _, value := range values {
+		st := newSetting(value, exe)
+		p.settings = append(p.settings, st)
+		p.variants = append(p.variants, &st.variant)
 	}
 	p.chooseCells()
-	if err := p.checkSettings(); err != nil {
+	switch complaint, err := p.complaint(); {
+	case err != nil:
 		return err
+	case complaint != "":
+		return usagef("-settings: %s", complaint)
 	}
 	p.begin()
-	p.plan()
-	if err := p.runThroughput(); err != nil {
+	p.start(p.planVariants(p.grid, len(peerLocks))+p.planVariants(p.latency, 1), 2*p.rounds*(1+len(p.variants)))
+	if err := p.runThroughput(p.grid); err != nil {
 		return err
 	}
 	if err := p.runLatency(); err != nil {
@@ -176,155 +145,13 @@ func (p *policies) chooseCells() {
 	p.grid, p.latency = p.chooseDefaultProcs(grid), p.chooseDefaultProcs(latency)
 }
 
-// plan starts the clock and sets up what is filled by rounds.
-func (p *policies) plan() {
-	n := len(p.settings)
-	p.processes = 2 * p.rounds * (1 + n)
-	p.prog = newProgress(p.stderr,
-		p.planCells(p.grid, len(peerLocks)+n)+p.planCells(p.latency, 1+n))
-	p.peers = map[string]map[string]*series{}
-	for _, key := range peerLocks {
-		p.peers[key] = map[string]*series{}
-	}
-}
-
-// child is a process that runs some cells once.
-type child struct {
-	value string // of policyVar
-	locks []string
-	cells []cell
-	timed bool
-}
-
-// run returns what the child measured and what it wrote to its standard error.
-func (p *policies) run(c child) ([]outcome, string, error) {
-	var names []string
-	for _, cell := range c.cells {
-		names = append(names, regexp.QuoteMeta(cell.name()))
-	}
-	ctx, cancel := withLimit(childLimit(p.onceThrough(c.cells, len(c.locks))))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, p.exe, policiesChild,
-		"-cells", "^("+strings.Join(names, "|")+")$", "-locks", strings.Join(c.locks, ","),
-		"-dur", p.dur.String(), "-timed="+strconv.FormatBool(c.timed), "-steps", formatSteps(p.sizes))
-	cmd.Env = append(os.Environ(), policyVar+"="+c.value, fmt.Sprintf("GOMAXPROCS=%d", p.procs))
-	return p.outcomes(ctx, cmd, len(c.cells)*len(c.locks))
-}
-
-func (p *policies) outcomes(ctx context.Context, cmd *exec.Cmd, want int) ([]outcome, string, error) {
-	stdout, stderr, err := capture(ctx, cmd)
-	if err != nil {
-		return nil, string(stderr), err
-	}
-	got, err := readOutcomes(bytes.NewReader(stdout))
-	if err == nil && len(got) != want {
-		err = fmt.Errorf("%d results instead of %d", len(got), want)
-	}
-	if err != nil {
-		return nil, string(stderr), fmt.Errorf("%s: %w\n%s", policiesChild, err, stderr)
-	}
-	return got, string(stderr), nil
-}
-
-// checkSettings starts rwsem once with every setting, to hear it complain.
-func (p *policies) checkSettings() error {
-	for _, st := range p.settings {
-		_, stderr, err := p.run(child{value: st.value, locks: []string{"rwsem"}})
-		switch {
-		case err != nil:
-			return err
-		case strings.Contains(stderr, policyVar):
-			return usagef("-settings: %s", strings.TrimSpace(stderr))
-		}
-	}
-	return nil
-}
-
-// step runs a child as a step of the whole.
-func (p *policies) step(what string, c child) ([]outcome, error) {
-	finished := p.prog.step(what, p.done, p.processes, p.onceThrough(c.cells, len(c.locks)))
-	p.done++
-	defer finished()
-	out, _, err := p.run(c)
-	return out, err
-}
-
-// overSettings calls one in every round with what the peers measured and with
-// what each setting did, the peers first and the settings in turn.
-func (p *policies) overSettings(what string, peers child, one func(peers, own []outcome, st *setting)) error {
-	for r := range p.rounds {
-		ref, err := p.step(what+" of sync's locks", peers)
-		if err != nil {
-			return fmt.Errorf("sync's locks: %w", err)
-		}
-		p.addPeers(ref, peers.timed)
-		for i := range rotated(len(p.settings), r) {
-			st := p.settings[i]
-			c := peers
-			c.value, c.locks = st.value, []string{"rwsem"}
-			if st.failed {
-				p.done++
-				p.prog.skip(p.onceThrough(c.cells, 1))
-				continue
-			}
-			own, err := p.step(what+" of "+st.name(), c)
-			if err != nil {
-				st.failed = true
-				fmt.Fprintf(p.stderr, "%s: left out from here on: %v\n", st.name(), err)
-				continue
-			}
-			one(ref, own, st)
-		}
-	}
-	return nil
-}
-
-func (p *policies) addPeers(ref []outcome, timed bool) {
-	if timed {
-		return
-	}
-	for _, o := range ref {
-		addTo(p.peers[o.Lock], o)
-	}
-}
-
-func addTo(byCell map[string]*series, o outcome) {
-	if byCell[o.Cell] == nil {
-		byCell[o.Cell] = new(series)
-	}
-	byCell[o.Cell].add(o.Tally)
-}
-
-func (p *policies) runThroughput() error {
-	peers := child{locks: peerLocks, cells: p.grid}
-	return p.overSettings("throughput", peers, func(ref, own []outcome, st *setting) {
-		for _, o := range own {
-			addTo(st.throughput, o)
-		}
-		st.vsBest = append(st.vsBest, throughputRatio(own, ref))
-	})
-}
-
 func (p *policies) runLatency() error {
 	peers := child{locks: peerLocks[:1], cells: p.latency, timed: true}
-	return p.overSettings("latency", peers, func(ref, own []outcome, st *setting) {
+	return p.overVariants("latency", peers, func(i int, ref, own []outcome) {
+		st := p.settings[i]
 		st.tail = append(st.tail, waitRatio(own, ref, func(w *roundWaits) float64 { return w.P999 }))
 		st.worst = append(st.worst, waitRatio(own, ref, func(w *roundWaits) float64 { return w.WorstMid }))
 	})
-}
-
-// throughputRatio is the geometric mean over the cells of a round's throughput
-// to the best of the peers'.
-func throughputRatio(own, peers []outcome) float64 {
-	best := map[string]float64{}
-	for _, o := range peers {
-		best[o.Cell] = max(best[o.Cell], o.Tally.mops())
-	}
-	var ratios []float64
-	for _, o := range own {
-		ratios = append(ratios, o.Tally.mops()/best[o.Cell])
-	}
-	return geomean(ratios)
 }
 
 // waitRatio is the geometric mean over the cells and over readers and writers
@@ -348,75 +175,21 @@ func waitRatio(own, peer []outcome, figure func(*roundWaits) float64) float64 {
 	return geomean(ratios)
 }
 
-// leastShare stands for shares so small that a mean of logarithms would be of
-// them alone.
-const leastShare = 0.01
-
-// results are the grid's for this setting, with its fairness: the geometric
-// mean over the cells of the slowest goroutine's part of the mean.
-func (p *policies) results(st *setting) (standing, float64) {
-	var results []*cellResult
-	var shares []float64
-	for _, c := range p.grid {
-		res := &cellResult{name: c.name(), byLock: map[string]*series{"rwsem": st.throughput[c.name()]}}
-		for key, byCell := range p.peers {
-			res.byLock[key] = byCell[c.name()]
-		}
-		res.judge()
-		results = append(results, res)
-		shares = append(shares, math.Max(leastShare, res.slowest("rwsem")))
-	}
-	return standingOf(results), geomean(shares)
-}
-
 func (p *policies) table() {
 	p.title("Policies: rwsem.RWMutex with its mechanisms set otherwise, against the best of sync's locks")
 	fmt.Fprintf(p.out, "%d rounds of %d cells for throughput and fairness, %d rounds of %d cells for latency (to sync.RWMutex)\n",
 		p.rounds, len(p.grid), p.rounds, len(p.latency))
-	var width int
-	for _, st := range p.settings {
-		width = max(width, len(st.name()))
-	}
-	row := fmt.Sprintf("%%-%ds", width) + "  %8s %12s %10s %12s %5s  %-26s %6s %9s   %8s %12s %10s %12s"
-	p.row(row, "setting", "vs best", "spread", "vs default", "spread", fmt.Sprintf("<%.1fx", slowCell), "worst cell",
-		"unfair", "slow/mean", "p99.9", "spread", "worst wait", "spread")
+	width := p.nameWidth()
+	row := fmt.Sprintf("%%-%ds", width) + "  " + standingRow + "   %8s %12s %10s %12s"
+	head := append([]any{"setting"}, standingHead()...)
+	p.row(row, append(head, "p99.9", "spread", "worst wait", "spread")...)
 	for _, st := range p.settings {
 		if st.failed {
-			fmt.Fprintf(p.out, "%-*s  failed\n", width, st.name())
+			fmt.Fprintf(p.out, "%-*s  failed\n", width, st.name)
 			continue
 		}
-		p.settingRow(row, st)
+		tail, worst := overRounds(st.tail), overRounds(st.worst)
+		cells := append([]any{st.name}, p.standingCells(p.grid, &st.variant)...)
+		p.row(row, append(cells, tail, tail.spread(), worst, worst.spread())...)
 	}
-}
-
-func (p *policies) settingRow(row string, st *setting) {
-	vsBest, vsDefault := overRounds(st.vsBest), ratioOf(st.vsBest, p.reference().vsBest)
-	tail, worst := overRounds(st.tail), overRounds(st.worst)
-	cells, fairness := p.results(st)
-	p.row(row, st.name(), vsBest, vsBest.spread(), vsDefault, vsDefault.spread(),
-		fmt.Sprint(len(cells.slow)), cells.worst, fmt.Sprint(len(cells.unfair)), fmt.Sprintf("%.2f", fairness),
-		tail, tail.spread(), worst, worst.spread())
-}
-
-// reference is the default setting.
-func (p *policies) reference() *setting {
-	for _, st := range p.settings {
-		if st.value == "" {
-			return st
-		}
-	}
-	return new(setting)
-}
-
-func (p *policies) failures() error {
-	var failed []string
-	for _, st := range p.settings {
-		if st.failed {
-			failed = append(failed, st.name())
-		}
-	}
-	if len(failed) > 0 {
-		return errors.New("failed: " + strings.Join(failed, "; "))
-	}
-	return nil
 }

@@ -21,10 +21,14 @@ type pad [128]byte
 // target is a lock with the loops that measure it. A call through target
 // starts a loop; inside the loop the lock's methods are called directly.
 type target interface {
-	mixed(*worker) // sections until told to stop
-	timed(*worker) // the same, recording every wait
+	mixed(*worker)   // sections until told to stop
+	urgent(*worker)  // the same, writers with LockUrgent where there is one
+	pausing(*worker) // the same, not working but pausing in each section
+	timed(*worker)   // as mixed, recording every wait
 	readPairs(n int)
 	writePairs(n int)
+	tryReadPairs(n int)
+	tryWritePairs(n int)
 	relayReader(*relay)
 	relayWriter(*relay)
 	describe() string
@@ -49,6 +53,7 @@ type worker struct {
 	readBelow     uint64 // draws of 32 bits below this are reads
 	seed          uint64
 	steps         int
+	pause         func() // in pausing rounds only
 	stop          *stopFlag
 	ops           uint64
 	reads, writes *waits // in timed rounds only
@@ -57,10 +62,14 @@ type worker struct {
 
 // load is what the goroutines of a round do.
 type load struct {
-	procs    int   // GOMAXPROCS
-	readPcts []int // each goroutine's share of reads
-	steps    int   // of each critical section
+	procs    int    // GOMAXPROCS
+	readPcts []int  // each goroutine's share of reads
+	steps    int    // of each critical section
+	pause    func() // what each does instead, if not nil
+	urgent   bool   // writers are urgent
 	dur      time.Duration
+
+	burners, burnSteps int // goroutines beside the lock that only work, and the steps of each piece
 }
 
 // uniform is the read share of n goroutines that all do the same.
@@ -70,6 +79,8 @@ func uniform(n, readPct int) []int { return slices.Repeat([]int{readPct}, n) }
 type tally struct {
 	Ops     []float64 // of each goroutine
 	Elapsed time.Duration
+	CPU     time.Duration // of the whole process meanwhile; 0 if not known
+	Burnt   float64       // pieces of work that the burners did
 }
 
 func (t tally) mops() float64 { return sum(t.Ops) / float64(t.Elapsed.Microseconds()) }
@@ -84,10 +95,11 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 	t := kind.fresh()
 	stop := new(stopFlag)
 	workers := make([]worker, len(ld.readPcts))
-	loop := t.mixed
+	loop := ld.loop(t)
 	if timings != nil {
 		loop = t.timed
 	}
+	burnt := make([]burner, ld.burners)
 	// What earlier rounds left behind is not to be collected during this one.
 	runtime.GC()
 
@@ -99,6 +111,7 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 		w.readBelow = uint64(ld.readPcts[i]) << 32 / 100
 		w.seed = uint64(i+1) * 0x9E3779B97F4A7C15
 		w.steps = ld.steps
+		w.pause = ld.pause
 		w.stop = stop
 		if timings != nil {
 			w.reads, w.writes = timings[i].reads, timings[i].writes
@@ -109,21 +122,58 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 			loop(w)
 		})
 	}
+	for i := range burnt {
+		ready.Add(1)
+		done.Go(func() {
+			ready.Done()
+			<-start
+			burnt[i].burn(ld.burnSteps, stop)
+		})
+	}
 	ready.Wait()
 
 	defer watch(kind, t, ld.dur).Stop()
-	began := time.Now()
+	began, cpu := time.Now(), cpuTime()
 	close(start)
 	time.Sleep(ld.dur)
 	stop.set.Store(true)
-	elapsed := time.Since(began)
+	res := tally{Elapsed: time.Since(began), CPU: cpuTime() - cpu}
 	done.Wait()
 
-	ops := make([]float64, len(workers))
 	for i := range workers {
-		ops[i] = float64(workers[i].ops)
+		res.Ops = append(res.Ops, float64(workers[i].ops))
 	}
-	return tally{ops, elapsed}
+	for i := range burnt {
+		res.Burnt += float64(burnt[i].pieces)
+	}
+	return res
+}
+
+// loop is what every goroutine runs in rounds that are not timed.
+func (ld load) loop(t target) func(*worker) {
+	switch {
+	case ld.pause != nil:
+		return t.pausing
+	case ld.urgent:
+		return t.urgent
+	default:
+		return t.mixed
+	}
+}
+
+// burner counts what a goroutine did that has nothing to do with the lock.
+type burner struct {
+	_      pad
+	pieces uint64
+	result uint64
+	_      pad
+}
+
+func (b *burner) burn(steps int, stop *stopFlag) {
+	for !stop.set.Load() {
+		b.result += section(steps)
+		b.pieces++
+	}
 }
 
 // childLimit is how long a child process may take over rounds planned to take

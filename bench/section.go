@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"time"
 )
 
@@ -33,6 +34,15 @@ var sectionSizes = []sectionSize{
 	{name: "6ns", want: 6 * time.Nanosecond},
 	{name: "180ns", want: 180 * time.Nanosecond},
 	{name: "3us", want: 3 * time.Microsecond},
+}
+
+// burnSize is the size of the pieces of work that burners do.
+const burnSize = 2
+
+// pauses are sections in which the holder does not run.
+var pauses = map[string]func(){
+	"yield": runtime.Gosched,
+	"sleep": func() { time.Sleep(50 * time.Microsecond) },
 }
 
 // zero is a variable so that the compiler cannot drop a sum with it.

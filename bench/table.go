@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 )
@@ -15,6 +16,14 @@ func (s *session) row(format string, cells ...any) { printRow(s.out, format, cel
 // can be printed as they come.
 func printRow(w io.Writer, format string, cells ...any) {
 	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf(format, cells...), " "))
+}
+
+// figure prints a number that may be missing.
+func figure(format string, x float64) string {
+	if math.IsNaN(x) {
+		return "-"
+	}
+	return fmt.Sprintf(format, x)
 }
 
 // count prints a number of operations in at most seven characters.

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// policiesChild is the command by which a copy of this program, with a setting
-// in its environment, is asked for one round.
-const policiesChild = "policies-child"
+// roundsChild is the command by which another build of this program, or a copy
+// with a setting in its environment, is asked for one round of some cells.
+const roundsChild = "rounds-child"
 
 // outcome is what one lock did in one round of a cell: a line of a child's
 // output.
@@ -62,15 +62,42 @@ func parseSteps(list string) ([]sectionSize, error) {
 	return sizes, nil
 }
 
-func policiesChildCommand(args []string, stdout, _ io.Writer) error {
-	procs := runtime.GOMAXPROCS(0)
-	defer runtime.GOMAXPROCS(procs)
-	s := &session{options: options{turn: shortTurn}, procs: procs, all: allCells(procs), sizes: sectionSizes}
-	fs := flag.NewFlagSet(policiesChild, flag.ContinueOnError)
-	cellsFlag(fs, &s.cells)
+// parseCells reads names of cells with commas between them.
+func parseCells(list string) ([]cell, error) {
+	var cells []cell
+	for name := range strings.SplitSeq(list, ",") {
+		if name == "" {
+			continue
+		}
+		c, err := parseCell(name)
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, c)
+	}
+	return cells, nil
+}
+
+func formatCells(cells []cell) string {
+	var names []string
+	for _, c := range cells {
+		names = append(names, c.name())
+	}
+	return strings.Join(names, ",")
+}
+
+func roundsChildCommand(args []string, stdout, _ io.Writer) error {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	s := &session{options: options{turn: shortTurn}, sizes: sectionSizes}
+	fs := flag.NewFlagSet(roundsChild, flag.ContinueOnError)
 	locksFlag(fs, &s.locks)
 	fs.DurationVar(&s.dur, "dur", policyExtents.full.dur, "least `duration` of a round")
-	timed := fs.Bool("timed", false, "time every wait")
+	timed := fs.Bool("timed", false, "time every wait, in cells of the grid")
+	var cells []cell
+	fs.Func("cells", "`names` of the cells, separated by commas", func(value string) (err error) {
+		cells, err = parseCells(value)
+		return err
+	})
 	fs.Func("steps", "`steps` of each size of section, separated by commas", func(value string) (err error) {
 		s.sizes, err = parseSteps(value)
 		return err
@@ -79,7 +106,7 @@ func policiesChildCommand(args []string, stdout, _ io.Writer) error {
 		return err
 	}
 	lines := json.NewEncoder(stdout)
-	for _, c := range s.choose(nil) {
+	for _, c := range cells {
 		ld := s.load(c)
 		var timings []timing
 		if *timed {
