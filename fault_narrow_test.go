@@ -2,6 +2,8 @@
 
 package rwsem
 
+//lint:file-ignore SA2001 Empty sections are the subject here.
+
 import (
 	"context"
 	"math/rand/v2"
