@@ -184,7 +184,7 @@ func testAssemblyInvariant(t *testing.T) {
 
 	// relaxYield is relax but for the instruction.
 	h := standIn.hooks
-	for _, ticks := range []uint32{0, 1, 5, 31, 32, 33, math.MaxUint32} {
+	for _, ticks := range []uint32{0, 1, 5, 15, 16, 17, math.MaxUint32} {
 		for _, tick := range []uint64{0, 1, 3, 1 << 28, 1 << 32, math.MaxUint64} {
 			*h.tsc, *h.tick, *h.pauses, *h.looks = 1000, tick, 0, 0
 			relax(ticks)

@@ -569,7 +569,9 @@ func testAssemblyInterfere(t *testing.T) {
 		}
 		assert.GreaterOrEqual(t, most["tryRLock"], 1)
 		assert.Equal(t, []int{1, 1, 0, 0}, []int{most["RLock"], most["RUnlock"], most["rlockRare"], most["runlockRare"]})
-		assert.Equal(t, []int{1, 1}, []int{most["unlock"], most["downgrade"]})
+		if !ownerInCount {
+			assert.Equal(t, []int{1, 1}, []int{most["unlock"], most["downgrade"]})
+		}
 		if deltas[0] == flagClaim && len(deltas) == 3 {
 			assert.Equal(t, 4, most["tryLock"], "three failures and a success")
 		}
@@ -890,7 +892,7 @@ func testAssemblyRelax(t *testing.T) {
 	}{
 		{0, 1, 1}, {0, 0, 1}, {0, minus, 1},
 		{1, 1, 1}, {1, 1000, 1}, {2, 1, 2}, {9, 3, 3}, {10, 3, 4},
-		{31, 1, 31}, {32, 1, 32}, {33, 1, 32}, {1000, 1, 32}, {1, 0, 32}, {math.MaxUint32, 1, 32},
+		{15, 1, 15}, {16, 1, 16}, {17, 1, 16}, {1000, 1, 16}, {1, 0, 16}, {math.MaxUint32, 1, 16},
 		{math.MaxUint32, 1 << 28, 16}, {1<<31 + 1, 1 << 30, 3}, {1, 1 << 32, 1}, {math.MaxUint32, 1 << 32, 1},
 		{1, minus, 1}, {math.MaxUint32, minus, 1}, {1000, minus * 1000, 1}, {1000, 1 << 63, 1}, {1, minus << 40, 1},
 	} {
@@ -905,10 +907,10 @@ func testAssemblyRelax(t *testing.T) {
 
 func testAssemblyPause(t *testing.T) {
 	h := standIn.hooks
-	for _, n := range []uint32{0, 1, 2, 9, 63, 64, 65, 128, 1 << 31, 1<<31 + 1, math.MaxUint32} {
+	for _, n := range []uint32{0, 1, 2, 9, 15, 16, 17, 128, 1 << 31, 1<<31 + 1, math.MaxUint32} {
 		*h.pauses, *h.looks = 0, 0
 		pause(n)
-		assert.Equal(t, []int{int(min(n, 64)), 0}, []int{*h.pauses, *h.looks}, n)
+		assert.Equal(t, []int{int(min(n, 16)), 0}, []int{*h.pauses, *h.looks}, n)
 	}
 }
 

@@ -128,7 +128,7 @@ slow:
 // rw.owner &= rdNonspinnable
 // Atomically:
 // 	old = rw.count
-// 	rw.count -= writerLocked
+// 	rw.count = old - writerLocked
 // if old & writerLocked == 0
 // 	goto unlockMisuse
 // if old & (flagAsleep | flagHandoff) != 0
@@ -360,7 +360,7 @@ slow:
 // rw.owner = rw.owner & rdNonspinnable | readerOwned
 // Atomically:
 // 	old = rw.count
-// 	rw.count += readerBias - writerLocked
+// 	rw.count = old - writerLocked + readerBias
 // if old & writerLocked == 0
 // 	goto downgradeMisuse
 // if old & flagWaiters != 0

@@ -64,7 +64,7 @@ func cyclesInvariant() bool { return false }
 // relax is not reached: it needs cycles.
 func relax(uint32) { pause(1) }
 
-// pause tells the processor n times that this is a spin loop.
+// pause tells the processor that this is a spin loop, for a time that grows with n.
 func pause(n uint32) { procyield(n) }
 
 // shardHint differs between goroutines that run at the same time, mostly.

@@ -51,7 +51,14 @@ TEXT ·runlockRare(SB), NOSPLIT, $0-16
 	JNE   misuse
 	MOVQ  $const_readerMask, CX
 	TESTQ CX, AX
-	JNE   done
+	JEQ   due
+
+	// Near the guard: a reader may wait for the room.
+	MOVQ $const_nearGuard, CX
+	CMPQ AX, CX
+	JCS  done
+
+due:
 	TESTB $(const_flagAsleep|const_flagHandoff), AL
 	JNE   slow
 
@@ -137,40 +144,33 @@ slow:
 
 // func unlock(rw *RWMutex)
 //
-// word = rw.count & writerMask
-// if word & writerLocked == 0
-// 	goto unlockMisuse
-// Atomically:
-// 	old = rw.count
-// 	rw.count -= word
-// if old & writerMask != word
-// 	goto unlockMisuse
+// old = rw.count
+// loop:
+// 	if old & writerLocked == 0
+// 		goto unlockMisuse
+// 	Atomically:
+// 		if rw.count == old
+// 			rw.count = old &^ writerMask
+// 			break
+// 		old = rw.count
 // if old & (flagAsleep | flagHandoff) != 0
 // 	goto releaseSlow
 TEXT ·unlock(SB), NOSPLIT, $0-8
 	MOVQ rw+0(FP), CX
+	MOVQ RWMutex_count(CX), AX
 
-	// Relaxed: while a writer holds the lock its part of the count stays.
-	MOVQ  $const_writerMask, DX
-	ANDQ  RWMutex_count(CX), DX
-	TESTB $const_writerLocked, DL
+loop:
+	TESTB $const_writerLocked, AL
 	JEQ   misuse
-	MOVQ  DX, AX
-	NEGQ  AX
+	MOVQ  $~const_writerMask, DX
+	ANDQ  AX, DX
 
 	// Release: pairs with the acquire of whoever takes the lock next; what was done under the lock stays before it.
+	// What is not there is not taken out: two that unlock at a time would leave a made-up owner.
+	// Each failure is somebody else's progress, and who stops the world stops them first: the loop ends.
 	LOCK
-	XADDQ AX, RWMutex_count(CX)
-
-	// Not 0: the old count was not the writer alone.
-	JNE seldom
-	RET
-
-seldom:
-	XORQ  AX, DX
-	MOVQ  $const_writerMask, CX
-	TESTQ CX, DX
-	JNE   misuse
+	CMPXCHGQ DX, RWMutex_count(CX)
+	JNE      loop
 
 	// Also with readers in the count: they have the lock from here on, and a reader that waits joins them.
 	TESTB $(const_flagAsleep|const_flagHandoff), AL
@@ -391,14 +391,15 @@ slow:
 // func downgrade(rw *RWMutex)
 //
 // rw.owner = rw.owner & rdNonspinnable | readerOwned
-// word = rw.count & writerMask
-// if word & writerLocked == 0
-// 	goto downgradeMisuse
-// Atomically:
-// 	old = rw.count
-// 	rw.count += readerBias - word
-// if old & writerMask != word
-// 	goto downgradeMisuse
+// old = rw.count
+// loop:
+// 	if old & writerLocked == 0
+// 		goto downgradeMisuse
+// 	Atomically:
+// 		if rw.count == old
+// 			rw.count = old &^ writerMask + readerBias
+// 			break
+// 		old = rw.count
 // if old & flagWaiters != 0
 // 	goto downgradeSlow
 TEXT ·downgrade(SB), NOSPLIT, $0-8
@@ -409,24 +410,24 @@ TEXT ·downgrade(SB), NOSPLIT, $0-8
 	ANDL $const_rdNonspinnable, AX
 	ORL  $const_readerOwned, AX
 	MOVQ AX, RWMutex_owner(CX)
+	MOVQ RWMutex_count(CX), AX
 
-	// Relaxed: while a writer holds the lock its part of the count stays.
-	MOVQ  $const_writerMask, DX
-	ANDQ  RWMutex_count(CX), DX
-	TESTB $const_writerLocked, DL
+loop:
+	TESTB $const_writerLocked, AL
 	JEQ   misuse
-	MOVQ  $const_readerBias, AX
-	SUBQ  DX, AX
+	MOVQ  $~const_writerMask, DX
+	ANDQ  AX, DX
+	MOVQ  $const_readerBias, BX
+	ADDQ  BX, DX
 
 	// Release: pairs with the acquire of the readers that follow; what was written under the lock stays before it.
+	// What is not there is not taken out: two that unlock at a time would leave a made-up owner.
+	// Each failure is somebody else's progress, and who stops the world stops them first: the loop ends.
 	LOCK
-	XADDQ AX, RWMutex_count(CX)
-	XORQ  AX, DX
-	MOVQ  $const_writerMask, CX
-	TESTQ CX, DX
-	JNE   misuse
-	TESTB $const_flagWaiters, AL
-	JNE   slow
+	CMPXCHGQ DX, RWMutex_count(CX)
+	JNE      loop
+	TESTB    $const_flagWaiters, AL
+	JNE      slow
 	RET
 
 slow:

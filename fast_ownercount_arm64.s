@@ -52,7 +52,14 @@ TEXT ·runlockRare(SB), NOSPLIT, $0-16
 	TST $const_writerLocked, R1
 	BNE misuse
 	TST $const_readerMask, R1
-	BNE done
+	BEQ due
+
+	// Near the guard: a reader may wait for the room.
+	MOVD $const_nearGuard, R4
+	CMP  R4, R1
+	BLO  done
+
+due:
 	TST $(const_flagAsleep|const_flagHandoff), R1
 	BNE slow
 
@@ -170,43 +177,41 @@ swap2Exclusive:
 
 // func unlock(rw *RWMutex)
 //
-// word = rw.count & writerMask
-// if word & writerLocked == 0
-// 	goto unlockMisuse
-// Atomically:
-// 	old = rw.count
-// 	rw.count -= word
-// if old & writerMask != word
-// 	goto unlockMisuse
+// old = rw.count
+// loop:
+// 	if old & writerLocked == 0
+// 		goto unlockMisuse
+// 	Atomically:
+// 		if rw.count == old
+// 			rw.count = old &^ writerMask
+// 			break
+// 		old = rw.count
 // if old & (flagAsleep | flagHandoff) != 0
 // 	goto releaseSlow
 TEXT ·unlock(SB), NOSPLIT, $0-8
 	MOVD rw+0(FP), R0
-	MOVD $const_writerMask, R6
+	MOVD RWMutex_count(R0), R1
 
-	// Relaxed: while a writer holds the lock its part of the count stays.
-	MOVD RWMutex_count(R0), R2
-	AND  R6, R2
-	TST  $const_writerLocked, R2
+loop:
+	TST  $const_writerLocked, R1
 	BEQ  misuse
-	NEG  R2, R4
+	MOVD $~const_writerMask, R2
+	AND  R1, R2
+	MOVD R1, R3
 
 #ifndef GOARM64_LSE
 	MOVBU ·hasLSE(SB), R14
-	CBZ   R14, addExclusive
+	CBZ   R14, swapExclusive
 #endif
 	// Release: pairs with the acquire of whoever takes the lock next; what was done under the lock stays before it.
-	LDADDLD R4, RWMutex_count(R0), R1
+	// What is not there is not taken out: two that unlock at a time would leave a made-up owner.
+	// Each failure is somebody else's progress, and who stops the world stops them first: the loop ends.
+	MOVD  R3, R1
+	CASLD R1, RWMutex_count(R0), R2
 
-addDone:
-	CMP R2, R1
-	BNE seldom
-	RET
-
-seldom:
-	AND R6, R1, R4
-	CMP R2, R4
-	BNE misuse
+swapDone:
+	CMP R3, R1
+	BNE loop
 
 	// Also with readers in the count: they have the lock from here on, and a reader that waits joins them.
 	TST $(const_flagAsleep|const_flagHandoff), R1
@@ -220,13 +225,14 @@ misuse:
 	B ·unlockMisuse(SB)
 
 #ifndef GOARM64_LSE
-addExclusive:
+swapExclusive:
 	// The store releases.
 	LDXR  RWMutex_count(R0), R1
-	ADD   R4, R1, R15
-	STLXR R15, RWMutex_count(R0), R14
-	CBNZ  R14, addExclusive
-	B     addDone
+	CMP   R3, R1
+	BNE   swapDone
+	STLXR R2, RWMutex_count(R0), R14
+	CBNZ  R14, swapExclusive
+	B     swapDone
 #endif
 
 // func tryRLock(rw *RWMutex) bool
@@ -514,14 +520,15 @@ swapExclusive:
 // func downgrade(rw *RWMutex)
 //
 // rw.owner = rw.owner & rdNonspinnable | readerOwned
-// word = rw.count & writerMask
-// if word & writerLocked == 0
-// 	goto downgradeMisuse
-// Atomically:
-// 	old = rw.count
-// 	rw.count += readerBias - word
-// if old & writerMask != word
-// 	goto downgradeMisuse
+// old = rw.count
+// loop:
+// 	if old & writerLocked == 0
+// 		goto downgradeMisuse
+// 	Atomically:
+// 		if rw.count == old
+// 			rw.count = old &^ writerMask + readerBias
+// 			break
+// 		old = rw.count
 // if old & flagWaiters != 0
 // 	goto downgradeSlow
 TEXT ·downgrade(SB), NOSPLIT, $0-8
@@ -532,27 +539,30 @@ TEXT ·downgrade(SB), NOSPLIT, $0-8
 	AND  $const_rdNonspinnable, R4
 	ORR  $const_readerOwned, R4
 	MOVD R4, RWMutex_owner(R0)
-	MOVD $const_writerMask, R6
+	MOVD RWMutex_count(R0), R1
 
-	// Relaxed: while a writer holds the lock its part of the count stays.
-	MOVD RWMutex_count(R0), R2
-	AND  R6, R2
-	TST  $const_writerLocked, R2
+loop:
+	TST  $const_writerLocked, R1
 	BEQ  misuse
+	MOVD $~const_writerMask, R2
+	AND  R1, R2
 	MOVD $const_readerBias, R4
-	SUB  R2, R4
+	ADD  R4, R2
+	MOVD R1, R3
 
 #ifndef GOARM64_LSE
 	MOVBU ·hasLSE(SB), R14
-	CBZ   R14, addExclusive
+	CBZ   R14, swapExclusive
 #endif
 	// Release: pairs with the acquire of the readers that follow; what was written under the lock stays before it.
-	LDADDLD R4, RWMutex_count(R0), R1
+	// What is not there is not taken out: two that unlock at a time would leave a made-up owner.
+	// Each failure is somebody else's progress, and who stops the world stops them first: the loop ends.
+	MOVD  R3, R1
+	CASLD R1, RWMutex_count(R0), R2
 
-addDone:
-	AND R6, R1, R4
-	CMP R2, R4
-	BNE misuse
+swapDone:
+	CMP R3, R1
+	BNE loop
 	TST $const_flagWaiters, R1
 	BNE slow
 	RET
@@ -564,13 +574,14 @@ misuse:
 	B ·downgradeMisuse(SB)
 
 #ifndef GOARM64_LSE
-addExclusive:
+swapExclusive:
 	// The store releases.
 	LDXR  RWMutex_count(R0), R1
-	ADD   R4, R1, R15
-	STLXR R15, RWMutex_count(R0), R14
-	CBNZ  R14, addExclusive
-	B     addDone
+	CMP   R3, R1
+	BNE   swapDone
+	STLXR R2, RWMutex_count(R0), R14
+	CBNZ  R14, swapExclusive
+	B     swapDone
 #endif
 
 // func self() uintptr

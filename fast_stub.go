@@ -43,20 +43,15 @@ func lockStub(rw *RWMutex) {
 }
 
 func unlockStub(rw *RWMutex) {
-	word := uint64(writerLocked)
+	var old uint64
 	if ownerInCount {
-		// Relaxed: while a writer holds the lock its part of the count stays.
-		word = rw.count.Load() & writerMask
-		if word&writerLocked == 0 {
-			unlockMisuse(rw)
-			return
-		}
+		old = rw.takeWriterOut(0)
 	} else {
 		rw.owner.Store(rw.owner.Load() & rdNonspinnable) // Relaxed: a hint.
+		// Release: pairs with the acquire of whoever takes the lock next.
+		old = rw.count.Add(^uint64(writerLocked-1)) + writerLocked
 	}
-	// Release: pairs with the acquire of whoever takes the lock next.
-	old := rw.count.Add(-word) + word
-	if old&writerMask != word {
+	if old&writerLocked == 0 {
 		unlockMisuse(rw)
 		return
 	}
@@ -86,6 +81,7 @@ func tryRLockStub(rw *RWMutex) bool {
 
 func tryLockStub(rw *RWMutex) bool {
 	me := self()
+	word := writerWord(me)
 	for {
 		c := rw.count.Load()
 		if c&writeBlocked != 0 {
@@ -95,7 +91,7 @@ func tryLockStub(rw *RWMutex) bool {
 			return tryLockSlow(rw)
 		}
 		// Acquire: pairs with the release of whoever left the lock free.
-		if rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)) {
+		if rw.count.CompareAndSwap(c, c&^flagClaim|word) {
 			rw.nameOwner(me)
 			return true
 		}
@@ -105,17 +101,14 @@ func tryLockStub(rw *RWMutex) bool {
 func downgradeStub(rw *RWMutex) {
 	// Stored while the lock is still the caller's alone. Relaxed: a hint.
 	rw.owner.Store(rw.owner.Load()&rdNonspinnable | readerOwned)
-	word := uint64(writerLocked)
+	var old uint64
 	if ownerInCount {
-		word = rw.count.Load() & writerMask // as in unlockStub
-		if word&writerLocked == 0 {
-			downgradeMisuse(rw)
-			return
-		}
+		old = rw.takeWriterOut(readerBias)
+	} else {
+		// Release: pairs with the acquire of the readers that follow.
+		old = rw.count.Add(readerBias-writerLocked) - (readerBias - writerLocked)
 	}
-	// Release: pairs with the acquire of the readers that follow.
-	old := rw.count.Add(readerBias-word) - (readerBias - word)
-	if old&writerMask != word {
+	if old&writerLocked == 0 {
 		downgradeMisuse(rw)
 		return
 	}
@@ -124,10 +117,24 @@ func downgradeStub(rw *RWMutex) {
 	}
 }
 
+// takeWriterOut takes the writer out of a count that names it, and puts add in its
+// place. It returns the count that it found, and leaves one without a writer as
+// it is: to subtract an identity that is not there would leave a made-up one.
+func (rw *RWMutex) takeWriterOut(add uint64) (old uint64) {
+	for {
+		c := rw.count.Load()
+		// Release: pairs with the acquire of whoever takes the lock next.
+		if c&writerLocked == 0 || rw.count.CompareAndSwap(c, c&^writerMask+add) {
+			return c
+		}
+	}
+}
+
 // wakeDue reports whether a reader that left count c behind has to see to the
-// waiters: nobody holds the lock, and the first of them sleeps or is owed the lock.
+// waiters: nobody holds the lock, or it left the first room there is for a
+// reader, and the first of them sleeps or is owed the lock.
 func wakeDue(c uint64) bool {
-	return c&held == 0 && c&(flagAsleep|flagHandoff) != 0
+	return (c&held == 0 || guardInReach && c >= nearGuard) && c&(flagAsleep|flagHandoff) != 0
 }
 
 // stealDue paces the look at the first waiter's age: at the n'th steal past it

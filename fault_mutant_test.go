@@ -76,13 +76,15 @@ var faults = []fault{
 	{"read-fail guard: who is let in", "read-fail-grant", "TestFaultNarrowStorm", "purego,rwsemnarrow", 0},
 	{"read-fail guard: who was dismissed", "read-fail-rejoin", "TestFaultNarrowStorm", "purego,rwsemnarrow", 0},
 	{"subtracting one's own identity", "own-identity", "TestFaultOwnIdentity", "purego,rwsem_ownercount", 0},
-	{"subtracting one's own identity: Downgrade", "own-identity-downgrade", "TestFaultOwnIdentity", "purego,rwsem_ownercount", 0},
+	{"subtracting one's own identity: two that unlock", "made-up-owner", "TestFaultMadeUpOwner", "purego,rwsem_ownercount", 0},
+	{"read-fail guard: room for one", "read-fail-room", "TestFaultNarrowRoom", "purego,rwsemnarrow", 0},
 }
 
 // Rows without a patch, and why.
 var faultsWithoutPatch = map[string]string{
 	"missing acquire": "Go's atomics are all sequentially consistent, and so is amd64's LOCK: there is no weaker form " +
-		"to put in their place. What the race detector is told at each exit is the race tests' matter.",
+		"to put in their place. On arm64 there is: TestAssemblyEncoding puts each in and sees it found. What the race " +
+		"detector is told at each exit is the race tests' matter.",
 	"recursive read lock":            "A property of every lock that bounds a writer's wait; documented at RWMutex.",
 	"false race report, missed race": "Needs the race detector: the race tests' matter.",
 }

@@ -70,6 +70,40 @@ func TestFaultNarrowReadFail(t *testing.T) {
 	}
 }
 
+// A reader beyond the limit gets in as soon as one reader leaves, however long
+// the others stay.
+func TestFaultNarrowRoom(t *testing.T) {
+	for _, due := range []time.Duration{0, time.Hour} {
+		setHandoffTime(t, due)
+		var rw RWMutex
+		for range narrowLimit {
+			rw.RLock()
+		}
+		var more []*bgCall
+		for n := range narrowLimit {
+			more = append(more, inBackground(rw.RLock))
+			awaitQueue(t, &rw, n+1)
+		}
+		for n := range narrowLimit {
+			rw.RUnlock()
+			awaitTrue(t, "one more reader is in", func() bool {
+				in := 0
+				for _, c := range more {
+					if c.done.Load() {
+						in++
+					}
+				}
+				return in == n+1
+			})
+			awaitQueue(t, &rw, narrowLimit-n-1)
+		}
+		for range narrowLimit {
+			rw.RUnlock()
+		}
+		requireRest(t, &rw)
+	}
+}
+
 // Twice the limit of readers come and go, and writers among them.
 func TestFaultNarrowStorm(t *testing.T) {
 	const rounds = 5000

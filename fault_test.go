@@ -196,6 +196,21 @@ func TestFaultUnlockByAnother(t *testing.T) {
 	}
 }
 
+// A count without a writer is left as it is, whoever had been there.
+func TestFaultMadeUpOwner(t *testing.T) {
+	for _, c := range []uint64{0, readerBias, flagWaiters | flagAsleep, ownerReserved &^ ownerMask} {
+		for _, add := range []uint64{0, readerBias} {
+			var rw RWMutex
+			rw.count.Store(c)
+			require.Equal(t, c, rw.takeWriterOut(add))
+			require.Equal(t, c, rw.count.Load())
+			rw.count.Store(c | writerWord(0x1234_5660))
+			require.Equal(t, c|writerWord(0x1234_5660), rw.takeWriterOut(add))
+			require.Equal(t, c+add, rw.count.Load())
+		}
+	}
+}
+
 // Who unlocks takes out of the count the identity that is there.
 func TestFaultOwnIdentity(t *testing.T) {
 	for _, g := range []uintptr{0x1234_5660, 0x7fff_ffe0, ownerAnonymous, ownerReserved >> 1} {
@@ -653,5 +668,5 @@ func TestFaultFirstWaiterUnknownOwner(t *testing.T) {
 		requireNamed(t, &rw)
 		return
 	}
-	require.Zero(t, rw.firstMaySpin(&waiter{}, writerLocked))
+	require.False(t, rw.firstMaySpin(&waiter{}, writerLocked))
 }

@@ -18,4 +18,6 @@ const (
 	ownerMask = 0
 	// readerShift is the lowest of the bits that have the number of readers.
 	readerShift = 60
+	// guardInReach says whether a program may have more readers than that.
+	guardInReach = true
 )

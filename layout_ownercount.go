@@ -19,4 +19,6 @@ const (
 	ownerMask = 1<<48 - 1<<6
 	// readerShift is the lowest of the bits that have the number of readers.
 	readerShift = 48
+	// guardInReach says whether a program may have more readers than that.
+	guardInReach = true
 )

@@ -2,8 +2,7 @@ package rwsem
 
 // Who holds the lock for writing: in the owner word, or in the count word with
 // -tags rwsem_ownercount. There the count never says that a writer holds the
-// lock without saying which, and a writer that takes or releases the lock has
-// one word to write.
+// lock without saying which, and one step takes the lock and names its owner.
 
 // An identity is a g's address moved up by one, which puts what differs between
 // the addresses, bits 5 to 46, right above the flags. ownerReserved is for a g

@@ -31,7 +31,7 @@ func nanotime() int64
 //go:linkname fatal sync.fatal
 func fatal(string)
 
-// procyield makes n pauses.
+// procyield makes n pauses, or on arm64 one of n nanoseconds.
 //
 //go:linkname procyield runtime.procyield
 func procyield(n uint32)

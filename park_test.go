@@ -251,5 +251,9 @@ func TestProcyieldTakesTime(t *testing.T) {
 		assert.GreaterOrEqual(t, took, int64(0)) // a pause may be nothing there
 		return
 	}
-	assert.Greater(t, took, int64(2*n), "a pause of ten cycles, in ns")
+	least := int64(2 * n) // ten cycles each
+	if linked && runtime.GOARCH == "arm64" {
+		least = n / 2 // there the runtime takes n for nanoseconds
+	}
+	assert.Greater(t, took, least)
 }

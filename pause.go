@@ -18,7 +18,9 @@ func (p spinPause) wait() {
 	if p.ticks != 0 {
 		relax(p.ticks)
 	} else {
-		pause(p.instructions)
+		for n := p.instructions; n > 0; n -= min(n, mostPauses) {
+			pause(min(n, mostPauses))
+		}
 	}
 }
 
@@ -64,11 +66,17 @@ func ticksIn(d time.Duration, ticks, ns int64) uint32 {
 	if ticks <= 0 || ns < int64(enough) {
 		return 0
 	}
-	return uint32(min(float64(ticks)/float64(ns)*float64(d), 10_000)) + 1
+	const ghz = 20 // no counter is as fast: it jumped
+	rate := float64(ticks) / float64(ns)
+	if rate > ghz {
+		return 0
+	}
+	return uint32(rate*float64(d)) + 1
 }
 
 const (
-	measuredPauses = 32
+	mostPauses     = 16 // that one call makes: less than 1 us
+	measuredPauses = mostPauses
 	measureTries   = 5
 	unknownPauses  = 4 // where the clock is too coarse to tell
 )

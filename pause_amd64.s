@@ -8,7 +8,7 @@
 // func relax(ticks uint32)
 //
 // start = cycles()
-// for at most 32 times
+// for at most 16 times
 // 	pause
 // 	if cycles() - start is negative or at least ticks
 // 		return
@@ -19,7 +19,7 @@ TEXT ·relax(SB), NOSPLIT, $0-4
 	SHLQ    $0x20, DX
 	ORQ     DX, AX
 	MOVQ    AX, BX
-	MOVL    $0x00000020, SI
+	MOVL    $0x00000010, SI
 
 loop:
 	PAUSE
@@ -39,11 +39,11 @@ done:
 
 // func pause(n uint32)
 //
-// pause min(n, 64) times
+// pause min(n, 16) times
 // Requires: CMOV
 TEXT ·pause(SB), NOSPLIT, $0-4
 	MOVL    n+0(FP), AX
-	MOVL    $0x00000040, CX
+	MOVL    $0x00000010, CX
 	CMPL    AX, CX
 	CMOVLHI CX, AX
 	TESTL   AX, AX

@@ -8,14 +8,14 @@
 // func relax(ticks uint32)
 //
 // start = cycles()
-// for at most 32 times
+// for at most 16 times
 // 	pause
 // 	if cycles() - start is negative or at least ticks
 // 		return
 TEXT ·relax(SB), NOSPLIT, $0-4
 	MOVWU ticks+0(FP), R0
 	MRS   CNTVCT_EL0, R1
-	MOVD  $32, R3
+	MOVD  $16, R3
 
 loop:
 	ISB $15
@@ -34,14 +34,14 @@ done:
 // func relaxYield(ticks uint32)
 //
 // start = cycles()
-// for at most 32 times
+// for at most 16 times
 // 	pause
 // 	if cycles() - start is negative or at least ticks
 // 		return
 TEXT ·relaxYield(SB), NOSPLIT, $0-4
 	MOVWU ticks+0(FP), R0
 	MRS   CNTVCT_EL0, R1
-	MOVD  $32, R3
+	MOVD  $16, R3
 
 loop:
 	YIELD
@@ -59,10 +59,10 @@ done:
 
 // func pause(n uint32)
 //
-// pause min(n, 64) times
+// pause min(n, 16) times
 TEXT ·pause(SB), NOSPLIT, $0-4
 	MOVWU n+0(FP), R0
-	MOVD  $64, R1
+	MOVD  $16, R1
 	CMP   R1, R0
 	CSEL  LS, R0, R1, R0
 	CBZ   R0, done

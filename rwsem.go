@@ -71,6 +71,10 @@ const (
 	flagMask   = readerBias - 1
 	readerMask = ^uint64(flagMask) // the guard included
 
+	// nearGuard is the count from which on there is room for one more reader
+	// only, or for none.
+	nearGuard = flagReadFail - 2*readerBias
+
 	// held is what keeps a writer out, whether it is first in the queue or not.
 	held = readerMask | writerLocked
 	// readBlocked keeps an arriving reader out.
@@ -199,7 +203,8 @@ func (rw *RWMutex) Unlock() { unlock(rw) }
 // TryRLock tries to lock rw for reading without waiting for it and reports
 // whether it succeeded. It may give up its processor to a waiter that is due.
 // With no other call in progress it succeeds exactly if no writer holds the
-// lock. It fails as well where waiters are due to get the lock.
+// lock, and not the most readers that the build's count has room for. It fails
+// as well where waiters are due to get the lock.
 func (rw *RWMutex) TryRLock() bool { return tryRLock(rw) }
 
 // TryLock tries to lock rw for writing without waiting for it and reports

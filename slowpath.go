@@ -167,6 +167,10 @@ func (rw *RWMutex) rlockSpin(bias uint64) (uint64, bool) {
 	}
 	rw.addField(ctlEnable, ctlEnableMask, -1)
 	tally(evOptFail)
+	if rw.count.Load()&flagReadFail != 0 {
+		rw.backOut() // as in rlockAwake
+		return 0, false
+	}
 	return readerBias, false
 }
 
@@ -193,8 +197,8 @@ func (rw *RWMutex) lockAwake(urgent bool) bool {
 		rw.stepBack()
 		c = rw.count.Load()
 	}
-	// Acquire: pairs with the release of whoever left the lock free.
 	me := self()
+	// Acquire: pairs with the release of whoever left the lock free.
 	if c&writeBlocked == 0 && (c&flagWaiters == 0 || !rw.firstIsDue(0)) && rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)) {
 		hook(hookCounted)
 		rw.nameOwner(me)
@@ -263,6 +267,7 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 	}
 	w.due = w.since + int64(policy.handoffTime)
 	w.owner = self()
+	w.word = writerWord(w.owner)
 	if policy.adaptive && rw.owner.Load()&wrNonspinnable != 0 {
 		// It did not get the lock from readers that are slow: when it owns it,
 		// readers shall not spin on it. See rdNonspinnable.
@@ -284,7 +289,7 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 	var c uint64
 	for {
 		c = rw.count.Load()
-		n, blocked := c&^flagClaim|writerWord(w.owner), c&writeBlocked
+		n, blocked := c&^flagClaim|w.word, c&writeBlocked
 		if w.reader {
 			n = c + readerBias - bias
 			blocked = n & readBlocked
@@ -452,7 +457,7 @@ func (rw *RWMutex) wakeFirst(l *wakeList) {
 //
 //go:norace
 func (rw *RWMutex) grantWriter(w *waiter, c uint64, l *wakeList) bool {
-	n := c&^(flagHandoff|flagWaiters|flagAsleep|flagClaim) | writerWord(w.owner)
+	n := c&^(flagHandoff|flagWaiters|flagAsleep|flagClaim) | w.word
 	if w.next != w {
 		n |= flagWaiters | flagAsleep
 	}
@@ -484,7 +489,11 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 	// last is the first waiter that was not looked at, n the readers before it.
 	n := 0
 	last, others := rw.head, false // others stay behind
-	for looked := 0; looked < maxLook && n < maxWake; looked++ {
+	most := maxWake
+	if guardInReach {
+		most = min(most, int(min((flagReadFail-1-rw.count.Load())>>readerShift, maxWake)))
+	}
+	for looked := 0; looked < maxLook && n < most; looked++ {
 		if last.reader {
 			n++
 		} else {
@@ -550,10 +559,8 @@ func (rw *RWMutex) startTurn() {
 func (rw *RWMutex) tryFirst(w *waiter) bool {
 	for start, round := nanotime(), 0; ; round += clockRounds {
 		spun := time.Duration(nanotime() - start)
-		if overRounds(round, firstSpinTime) {
-			spun = firstSpinTime
-		}
-		switch rw.tryFirstOnce(w, spun) {
+		maySpin := spun < firstSpinTime && !overRounds(round, firstSpinTime) && canSpin()
+		switch rw.tryFirstOnce(w, maySpin) {
 		case tryDecided:
 			return true
 		case trySleep:
@@ -571,10 +578,10 @@ const (
 	trySpin                     // the lock is held and worth spinning on
 )
 
-// tryFirstOnce is one try of a first waiter that has spun for the given time.
+// tryFirstOnce is one try of a first waiter that may go on to spin or not.
 //
 //go:norace
-func (rw *RWMutex) tryFirstOnce(w *waiter, spun time.Duration) tryResult {
+func (rw *RWMutex) tryFirstOnce(w *waiter, maySpin bool) tryResult {
 	var l wakeList
 	result := tryDecided
 	rw.waitLock.Lock()
@@ -590,7 +597,7 @@ func (rw *RWMutex) tryFirstOnce(w *waiter, spun time.Duration) tryResult {
 		case c&flagHandoff == 0 && rw.isDue(w, nanotime()):
 			rw.setHandoff(w)
 			continue // look again: the lock may have come free before that
-		case spun < rw.firstMaySpin(w, c) && canSpin():
+		case maySpin && rw.firstMaySpin(w, c):
 			result = trySpin
 		case rw.count.CompareAndSwap(c, c&^flagClaim|flagAsleep): // Relaxed, as in enqueue.
 			result = trySleep
@@ -617,29 +624,26 @@ func (w *waiter) blocked(c uint64) bool {
 	return c&held != 0
 }
 
-// firstMaySpin is for how long in all a woken first waiter spins that finds
-// count c. Not to have it sleep again is worth a lot: it would be woken by the
+// firstMaySpin reports whether a woken first waiter that finds count c spins, for
+// firstSpinTime in all. Not to have it sleep again is worth a lot: it would be woken by the
 // next release, in vain again if the holder comes back at once.
 //
 //go:norace
-func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) time.Duration {
+func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) bool {
 	o := rw.loadOwner(c)
 	switch ownerStateOf(c, o, 0) {
 	case ownerNonspinnable:
-		return 0
+		return false
 	case ownerWriter:
 		if c&flagHandoff != 0 && !policy.handoffSpin || !running(o) {
-			return 0
+			return false
 		}
 	case ownerReader:
 		if !policy.writerSpin || w.urgent {
-			return 0
+			return false
 		}
 	}
-	if tooShort(rw.ctl.Load()) && c&flagHandoff == 0 {
-		return 0
-	}
-	return firstSpinTime
+	return !tooShort(rw.ctl.Load()) || c&flagHandoff != 0
 }
 
 // spinFirst waits a little for the lock to look free to w.
@@ -676,6 +680,7 @@ func tryRLockSlow(rw *RWMutex) bool {
 
 func tryLockSlow(rw *RWMutex) bool {
 	me := self()
+	word := writerWord(me)
 	for passed := false; ; {
 		c := rw.count.Load()
 		switch {
@@ -683,7 +688,7 @@ func tryLockSlow(rw *RWMutex) bool {
 			return false
 		case !passed && rw.firstIsDue(0):
 			passed = true
-		case rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)): // Acquire, as in tryLock.
+		case rw.count.CompareAndSwap(c, c&^flagClaim|word): // Acquire, as in tryLock.
 			rw.nameOwner(me)
 			return true
 		}

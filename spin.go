@@ -385,7 +385,9 @@ func (rw *RWMutex) stepBack() {
 }
 
 // markNonspinnable says that the readers that own rw are too slow to spin on,
-// until a writer owns it again.
+// until a writer owns it again. A mark may come late and meet that writer: where
+// the owner word names it the mark is lost, where the count does it stays until
+// the next one.
 func (rw *RWMutex) markNonspinnable() {
 	if o := rw.loadOwner(rw.count.Load()); o&^ownerFlags == 0 {
 		rw.owner.CompareAndSwap(o, readerOwned|rdNonspinnable|wrNonspinnable) // Relaxed: a hint.

@@ -18,6 +18,7 @@ type waiter struct {
 	since int64   // when it queued, in ns of nanotime
 	due   int64   // when it has waited its handoff time
 	owner uintptr // what a writer stores in the owner word when it gets the lock
+	word  uint64  // what it is in the count then
 
 	reader bool
 	urgent bool // from LockUrgent

@@ -161,24 +161,33 @@ const (
 // the way, as a loop around an exclusive load and store for CPUs without them.
 // Which it is, the byte hasLSE says, unless the build knows already.
 
-// swap atomically replaces the count by want if it is expect, and leaves what it
-// was in old and in the flags whether they are equal. It acquires: the load
-// does, and what follows cannot be written before the store is known to have
+// swapAcquire atomically replaces the count by want if it is expect, and leaves
+// what it was in old and in the flags whether they are equal. The load acquires,
+// and what follows cannot be written before the store is known to have
 // succeeded. The comment says why no more is needed.
-func (a *arm) swap(expect, want, old string, comment ...string) {
+func (a *arm) swapAcquire(expect, want, old string, comment ...string) {
+	a.swap("CASAD", "LDAXR", "STXR", "The load acquires.", expect, want, old, comment)
+}
+
+// swapRelease is swapAcquire with release in its place: the store does.
+func (a *arm) swapRelease(expect, want, old string, comment ...string) {
+	a.swap("CASLD", "LDXR", "STLXR", "The store releases.", expect, want, old, comment)
+}
+
+func (a *arm) swap(cas, load, store, order, expect, want, old string, comment []string) {
 	loop, done := a.choose("swap")
 	a.comment(comment...)
 	a.op("MOVD", expect, old)
-	a.op("CASAD", old, rwCount, want)
+	a.op(cas, old, rwCount, want)
 	a.label(done)
 	a.op("CMP", expect, old)
 	a.loops = append(a.loops, func() {
 		a.label(loop)
-		a.comment("The load acquires.")
-		a.op("LDAXR", rwCount, old)
+		a.comment(order)
+		a.op(load, rwCount, old)
 		a.op("CMP", expect, old)
 		a.op("BNE", done)
-		a.op("STXR", want, rwCount, exclusive)
+		a.op(store, want, rwCount, exclusive)
 		a.op("CBNZ", exclusive, loop)
 		a.op("B", done)
 	})

@@ -47,7 +47,16 @@ func (a *arm) runlockRare() {
 	a.testBits("writerLocked", "R1", "R4")
 	a.op("BNE", "misuse")
 	a.testBits("readerMask", "R1", "R4")
-	a.op("BNE", "done")
+	if a.variant.guardInReach() {
+		a.op("BEQ", "due")
+		a.comment(roomForOne)
+		a.op("MOVD", imm("nearGuard"), "R4")
+		a.op("CMP", "R4", "R1")
+		a.op("BLO", "done")
+		a.label("due")
+	} else {
+		a.op("BNE", "done")
+	}
 	a.testBits("flagAsleep|flagHandoff", "R1", "R4")
 	a.op("BNE", "slow")
 	a.label("done")
@@ -64,7 +73,7 @@ func (a *arm) lock() {
 	a.op("MOVD", a.param("rw"), "R0")
 	a.writerWord("R2", "R4", "R5")
 	a.op("MOVD", imm("unlocked"), "R3")
-	a.swap("R3", "R2", "R1", writersAcquire)
+	a.swapAcquire("R3", "R2", "R1", writersAcquire)
 	a.op("BNE", "seldom")
 
 	a.label("acquired")
@@ -82,7 +91,7 @@ func (a *arm) lock() {
 	a.label("take")
 	a.op("MOVD", "R1", "R3")
 	a.op("ORR", "R2", "R1", "R4")
-	a.swap("R3", "R4", "R1", writersAcquire)
+	a.swapAcquire("R3", "R4", "R1", writersAcquire)
 	a.op("BEQ", "acquired")
 
 	a.label("slow")
@@ -93,8 +102,7 @@ func (a *arm) unlock() {
 	a.text("unlock")
 	a.op("MOVD", a.param("rw"), "R0")
 	if a.variant.ownerInCount() {
-		a.writerInCount("R2", "R6")
-		a.op("NEG", "R2", "R4")
+		a.takeWriterOut("", writersRelease)
 	} else {
 		a.comment(ownerMarks)
 		a.op("MOVD", rwOwner, "R4")
@@ -102,14 +110,15 @@ func (a *arm) unlock() {
 		a.op("MOVD", "R4", rwOwner)
 		a.op("MOVD", imm("writerLocked"), "R2")
 		a.op("MOVD", imm("-writerLocked"), "R4")
-	}
-	a.fetchAdd("R4", "R1", writersRelease)
-	a.op("CMP", "R2", "R1")
-	a.op("BNE", "seldom")
-	a.op("RET")
+		a.fetchAdd("R4", "R1", writersRelease)
+		a.op("CMP", "R2", "R1")
+		a.op("BNE", "seldom")
+		a.op("RET")
 
-	a.label("seldom")
-	a.sameWriter("R1", "R2", "R6")
+		a.label("seldom")
+		a.op("TST", imm("writerLocked"), "R1")
+		a.op("BEQ", "misuse")
+	}
 	a.comment(readersJoin)
 	a.testBits("flagAsleep|flagHandoff", "R1", "R4")
 	a.op("BNE", "slow")
@@ -134,7 +143,7 @@ func (a *arm) tryRLock(name string, expectUnlocked bool) {
 	if expectUnlocked {
 		a.op("MOVD", imm("unlocked"), "R3")
 		a.op("MOVD", imm("readerBias"), "R2")
-		a.swap("R3", "R2", "R1", readersAcquire)
+		a.swapAcquire("R3", "R2", "R1", readersAcquire)
 		a.op("BEQ", "acquired")
 	} else {
 		a.op("MOVD", rwCount, "R1")
@@ -150,7 +159,7 @@ func (a *arm) tryRLock(name string, expectUnlocked bool) {
 
 	a.label("take")
 	a.op("MOVD", "R1", "R3")
-	a.swap("R3", "R2", "R1", readersAcquire, loopEnds)
+	a.swapAcquire("R3", "R2", "R1", readersAcquire, loopEnds)
 	a.op("BNE", "loop")
 
 	a.label("acquired")
@@ -184,7 +193,7 @@ func (a *arm) tryLock() {
 	a.op("AND", imm("~flagClaim"), "R1", "R2")
 	a.op("ORR", "R6", "R2")
 	a.op("MOVD", "R1", "R3")
-	a.swap("R3", "R2", "R1", writersAcquire, loopEnds)
+	a.swapAcquire("R3", "R2", "R1", writersAcquire, loopEnds)
 	a.op("BNE", "loop")
 	a.storeSelf()
 	a.returnBool(true)
@@ -209,14 +218,13 @@ func (a *arm) downgrade() {
 	a.op("ORR", imm("readerOwned"), "R4")
 	a.op("MOVD", "R4", rwOwner)
 	if a.variant.ownerInCount() {
-		a.writerInCount("R2", "R6")
-		a.op("MOVD", imm("readerBias"), "R4")
-		a.op("SUB", "R2", "R4")
+		a.takeWriterOut("readerBias", readersRelease)
 	} else {
 		a.op("MOVD", imm("readerBias-writerLocked"), "R4")
+		a.fetchAdd("R4", "R1", readersRelease)
+		a.op("TST", imm("writerLocked"), "R1")
+		a.op("BEQ", "misuse")
 	}
-	a.fetchAdd("R4", "R1", readersRelease)
-	a.sameWriter("R1", "R2", "R6")
 	a.testBits("flagWaiters", "R1", "R4")
 	a.op("BNE", "slow")
 	a.op("RET")
@@ -304,28 +312,23 @@ func (a *arm) identify(me, word, reserved string) {
 	a.op("CSEL", "EQ", word, reserved, word)
 }
 
-// writerInCount loads word with the part of the count that is the writer, mask
-// with the bits that this is, and goes to misuse if there is none.
-func (a *arm) writerInCount(word, mask string) {
-	a.op("MOVD", imm("writerMask"), mask)
-	a.comment(writerStays)
-	a.op("MOVD", rwCount, word)
-	a.op("AND", mask, word)
-	a.op("TST", imm("writerLocked"), word)
-	a.op("BEQ", "misuse")
-}
+// takeWriterOut takes the writer out of the count, which names it, adds what expr
+// says, and leaves the count that it found in R1. It goes to misuse if there is
+// no writer.
+func (a *arm) takeWriterOut(expr, order string) {
+	a.op("MOVD", rwCount, "R1")
 
-// sameWriter goes to misuse if old does not have the writer that word says, or,
-// in a count without identities, no writer.
-func (a *arm) sameWriter(old, word, mask string) {
-	if !a.variant.ownerInCount() {
-		a.op("TST", imm("writerLocked"), old)
-		a.op("BEQ", "misuse")
-		return
+	a.label("loop")
+	a.op("TST", imm("writerLocked"), "R1")
+	a.op("BEQ", "misuse")
+	a.op("MOVD", imm("~writerMask"), "R2")
+	a.op("AND", "R1", "R2")
+	if expr != "" {
+		a.op("ADD", a.operand(expr, "R4", unsigned12), "R2")
 	}
-	a.op("AND", mask, old, "R4")
-	a.op("CMP", word, "R4")
-	a.op("BNE", "misuse")
+	a.op("MOVD", "R1", "R3")
+	a.swapRelease("R3", "R2", "R1", order, findsWriter, loopEnds)
+	a.op("BNE", "loop")
 }
 
 func (a *arm) returnBool(v bool) {

@@ -53,7 +53,7 @@ func doc(name string, v variant) []string {
 			"rw.owner = " + owner,
 		}
 	case "unlock":
-		lines := leave(v, "-=", "unlockMisuse")
+		lines := leave(v, "", "unlockMisuse")
 		if !v.ownerInCount() {
 			lines = append([]string{"rw.owner &= rdNonspinnable"}, lines...)
 		}
@@ -62,7 +62,7 @@ func doc(name string, v variant) []string {
 			"	goto releaseSlow")
 	case "downgrade":
 		lines := append([]string{"rw.owner = rw.owner & rdNonspinnable | readerOwned"},
-			leave(v, "+= readerBias -", "downgradeMisuse")...)
+			leave(v, " + readerBias", "downgradeMisuse")...)
 		return append(lines,
 			"if old & flagWaiters != 0",
 			"	goto downgradeSlow")
@@ -101,13 +101,13 @@ func doc(name string, v variant) []string {
 	case "relax", "relaxYield":
 		return []string{
 			"start = cycles()",
-			"for at most 32 times",
+			"for at most 16 times",
 			"	pause",
 			"	if cycles() - start is negative or at least ticks",
 			"		return",
 		}
 	case "pause":
-		return []string{"pause min(n, 64) times"}
+		return []string{"pause min(n, 16) times"}
 	case "cycles":
 		return []string{"return the cycle counter"}
 	case "invariantTSC":
@@ -122,20 +122,21 @@ func leave(v variant, change, misuse string) []string {
 		return []string{
 			"Atomically:",
 			"	old = rw.count",
-			"	rw.count " + change + " writerLocked",
+			"	rw.count = old - writerLocked" + change,
 			"if old & writerLocked == 0",
 			"	goto " + misuse,
 		}
 	}
 	return []string{
-		"word = rw.count & writerMask",
-		"if word & writerLocked == 0",
-		"	goto " + misuse,
-		"Atomically:",
-		"	old = rw.count",
-		"	rw.count " + change + " word",
-		"if old & writerMask != word",
-		"	goto " + misuse,
+		"old = rw.count",
+		"loop:",
+		"	if old & writerLocked == 0",
+		"		goto " + misuse,
+		"	Atomically:",
+		"		if rw.count == old",
+		"			rw.count = old &^ writerMask" + change,
+		"			break",
+		"		old = rw.count",
 	}
 }
 
@@ -153,13 +154,14 @@ const (
 	ownerCleared = "No flags. Relaxed: a hint."
 	ownerEarly   = "Relaxed: a hint. Stored while the lock is still the caller's alone."
 	ownerMarks   = "Relaxed: a hint. Not locked: while the lock is the caller's, only spinners write it too, and their marks may get lost."
-	writerStays  = "Relaxed: while a writer holds the lock its part of the count stays."
+	findsWriter  = "What is not there is not taken out: two that unlock at a time would leave a made-up owner."
 
 	pastWaiters = "Only waiters: past them, but for a look at their age once in a while."
 	stealsLost  = "Not locked: updates may get lost."
 	stealsDue   = "Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple."
 
 	readerCounted = "With the reader counted: the readers' bits may be full."
+	roomForOne    = "Near the guard: a reader may wait for the room."
 	readersJoin   = "Also with readers in the count: they have the lock from here on, and a reader that waits joins them."
 	claimEnds     = "Who takes the lock for writing ends the claim, its own or another's."
 	statusOld     = "Relaxed: a status is out of date as soon as it is read."

@@ -105,24 +105,23 @@ func lock(g *gen) {
 func unlock(g *gen) {
 	g.text("unlock")
 	rw := g.rwMutex()
-	old, word := reg.RAX, g.GP64()
+	old := reg.RAX
 	if g.variant.ownerInCount() {
-		writerInCount(g, rw, word)
-		g.MOVQ(word, old)
-		g.NEGQ(old)
+		takeWriterOut(g, rw, "", writersRelease)
 	} else {
 		g.Comment(ownerMarks)
 		g.add(x86.ANDQ, imm32("rdNonspinnable"), rw.owner())
 		g.add(x86.MOVQ, imm32("-writerLocked"), old)
-	}
-	g.Comment(writersRelease)
-	g.xadd(old, rw)
-	g.Comment("Not 0: the old count was not the writer alone.")
-	g.JNE(label("seldom"))
-	g.RET()
+		g.Comment(writersRelease)
+		g.xadd(old, rw)
+		g.Comment("Not 0: the old count was not the writer alone.")
+		g.JNE(label("seldom"))
+		g.RET()
 
-	g.Label("seldom")
-	sameWriter(g, old, word)
+		g.Label("seldom")
+		g.add(x86.TESTB, imm8("writerLocked"), old.As8())
+		g.JEQ(label("misuse"))
+	}
 	g.Comment(readersJoin)
 	g.add(x86.TESTB, imm8("flagAsleep|flagHandoff"), old.As8())
 	g.JNE(label("slow"))
@@ -134,27 +133,24 @@ func unlock(g *gen) {
 	g.tailJump("unlockMisuse")
 }
 
-// writerInCount loads word with the part of the count that is the writer, and
-// goes to misuse if there is none.
-func writerInCount(g *gen, rw rwMutex, word reg.GPVirtual) {
-	g.Comment(writerStays)
-	g.add(x86.MOVQ, imm64("writerMask"), word)
-	g.ANDQ(rw.count(), word)
-	g.add(x86.TESTB, imm8("writerLocked"), word.As8())
-	g.JEQ(label("misuse"))
-}
+// takeWriterOut takes the writer out of the count, which names it, adds what expr
+// says, and leaves the count that it found in RAX. It goes to misuse if there is
+// no writer.
+func takeWriterOut(g *gen, rw rwMutex, expr, order string) {
+	old, want := reg.RAX, g.GP64()
+	g.MOVQ(rw.count(), old)
 
-// sameWriter goes to misuse if old does not have the writer that word says, or,
-// in a count without identities, no writer.
-func sameWriter(g *gen, old reg.GPPhysical, word reg.GPVirtual) {
-	if !g.variant.ownerInCount() {
-		g.add(x86.TESTB, imm8("writerLocked"), old.As8())
-		g.JEQ(label("misuse"))
-		return
+	g.Label("loop")
+	g.add(x86.TESTB, imm8("writerLocked"), old.As8())
+	g.JEQ(label("misuse"))
+	g.add(x86.MOVQ, imm64("~writerMask"), want)
+	g.ANDQ(old, want)
+	if expr != "" {
+		g.add(x86.ADDQ, g.imm(expr), want)
 	}
-	g.XORQ(old, word)
-	g.add(x86.TESTQ, g.imm("writerMask"), word)
-	g.JNE(label("misuse"))
+	g.Comment(order, findsWriter, loopEnds)
+	g.cmpxchg(want, rw)
+	g.JNE(label("loop"))
 }
 
 // tryRLock has two forms, which differ in what the first compare-and-swap
@@ -241,7 +237,7 @@ func tryLock(g *gen) {
 func downgrade(g *gen) {
 	g.text("downgrade")
 	rw := g.rwMutex()
-	old, word := reg.RAX, g.GP64()
+	old := reg.RAX
 	g.Comment(ownerEarly)
 	owner := g.GP64()
 	g.MOVQ(rw.owner(), owner)
@@ -249,12 +245,7 @@ func downgrade(g *gen) {
 	g.add(x86.ORL, imm32("readerOwned"), owner.As32())
 	g.MOVQ(owner, rw.owner())
 	if g.variant.ownerInCount() {
-		writerInCount(g, rw, word)
-		g.add(x86.MOVQ, imm64("readerBias"), old)
-		g.SUBQ(word, old)
-		g.Comment(readersRelease)
-		g.xadd(old, rw)
-		sameWriter(g, old, word)
+		takeWriterOut(g, rw, "readerBias", readersRelease)
 		g.add(x86.TESTB, imm8("flagWaiters"), old.As8())
 		g.JNE(label("slow"))
 		g.RET()
@@ -375,8 +366,17 @@ func steal(g *gen, rw rwMutex) {
 // flags sees by that step or after it whether the lock is free, and if it is
 // not, its release comes later and finds the flag.
 func wakeDue(g *gen, c reg.GPPhysical) {
-	g.add(x86.TESTQ, g.imm("readerMask"), c)
-	g.JNE(label("done"))
+	if g.variant.guardInReach() {
+		g.add(x86.TESTQ, g.imm("readerMask"), c)
+		g.JEQ(label("due"))
+		g.Comment(roomForOne)
+		g.add(x86.CMPQ, c, g.imm("nearGuard"))
+		g.JCS(label("done"))
+		g.Label("due")
+	} else {
+		g.add(x86.TESTQ, g.imm("readerMask"), c)
+		g.JNE(label("done"))
+	}
 	g.add(x86.TESTB, imm8("flagAsleep|flagHandoff"), c.As8())
 	g.JNE(label("slow"))
 	g.Label("done")

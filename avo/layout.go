@@ -96,6 +96,9 @@ func (l layout) check() error {
 		}
 		at = f.end
 	}
+	if !l.owner.empty() && (ownerReservedBit < l.owner.low || ownerReservedBit >= l.owner.end) {
+		return fmt.Errorf("layout %s: bit %d is not the owner's", l.name, ownerReservedBit)
+	}
 	if at != guardBit || l.readers.empty() {
 		return fmt.Errorf("layout %s: the readers do not reach up to the guard", l.name)
 	}
@@ -147,9 +150,13 @@ const (
 	ownerMask = %s
 	// readerShift is the lowest of the bits that have the number of readers.
 	readerShift = %d
+	// guardInReach says whether a program may have more readers than that.
+	guardInReach = %t
 )
-`, generated, l.constraint, l.doc, strings.Join(doc, "\n//   - "), !l.owner.empty(), mask, l.readers.low), nil
+`, generated, l.constraint, l.doc, strings.Join(doc, "\n//   - "), !l.owner.empty(), mask, l.readers.low, l.guardInReach()), nil
 }
+
+func (l layout) guardInReach() bool { return l.readers.end-l.readers.low < 32 }
 
 func (l layout) mostReaders() string {
 	if n := l.readers.end - l.readers.low; n > 16 {
@@ -181,6 +188,7 @@ func (l layout) constants() map[string]uint64 {
 		"ownerReserved":  1 << ownerReservedBit,
 		"readerBias":     1 << l.readers.low,
 		"readerMask":     readerMask,
+		"nearGuard":      flagReadFail - 2<<l.readers.low,
 		"readBlocked":    writerLocked | flagHandoff | flagReadFail,
 		"writeBlocked":   writerLocked | flagHandoff | readerMask,
 		"readerOwned":    1 << 0,
@@ -220,6 +228,8 @@ func (v variant) all(expr string, ok func(uint64) bool) (bool, error) {
 	}
 	return true, nil
 }
+
+func (v variant) guardInReach() bool { return len(v.layouts) > 0 && v.layouts[0].guardInReach() }
 
 func (v variant) ownerInCount() bool {
 	return len(v.layouts) > 0 && !v.layouts[0].owner.empty()

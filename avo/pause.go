@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	relaxPauses = 32 // the most that relax makes
-	maxPauses   = 64 // the most that pause makes
+	relaxPauses = 16 // the most that relax makes
+	maxPauses   = 16 // the most that pause makes
 )
 
 // pause implements pause_asm.go and pause_asm_amd64.go.
