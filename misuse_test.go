@@ -40,6 +40,8 @@ var misuses = []struct {
 	{"Downgrade, new", misuseDowngrade, nil, (*RWMutex).Downgrade},
 	{"RLocker, new", misuseRUnlock, nil, func(rw *RWMutex) { rw.RLocker().Unlock() }},
 
+	{"Unlock, os.Stderr is another", misuseUnlock, func(*testing.T, *RWMutex) { os.Stderr = nil }, (*RWMutex).Unlock},
+
 	{"RUnlock, used", misuseRUnlock, useLock, (*RWMutex).RUnlock},
 	{"Unlock, used", misuseUnlock, useLock, (*RWMutex).Unlock},
 	{"Downgrade, used", misuseDowngrade, useLock, (*RWMutex).Downgrade},

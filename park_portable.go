@@ -89,7 +89,7 @@ var (
 func canSpin() bool {
 	// To read GOMAXPROCS takes a lock of the scheduler.
 	const maxAge = 100 * time.Microsecond
-	if now := nanotime(); now-procsAt.Load() > int64(maxAge) {
+	if now := nanotime(); uint64(now-procsAt.Load()) > uint64(maxAge) { // also if the clock was set back
 		procsAt.Store(now)
 		procs.Store(int32(runtime.GOMAXPROCS(0)))
 	}
@@ -100,8 +100,8 @@ var dying sync.Mutex
 
 // fatal ends the process with a message in the runtime's words.
 func fatal(s string) {
-	dying.Lock() // for good: there is one message
-	os.Stderr.WriteString("fatal error: " + s + "\n")
+	dying.Lock()                    // for good: there is one message
+	print("fatal error: ", s, "\n") // whatever became of os.Stderr
 	os.Exit(2)
 }
 

@@ -41,6 +41,10 @@ var policy = struct {
 	handoffTime: 500 * time.Microsecond,
 }
 
+// longestHandoff stands for more: the sum of it and any time of the clock has to
+// be one.
+const longestHandoff = 1000 * time.Hour
+
 func init() {
 	if bad := setPolicy(os.Getenv("RWSEMDEBUG")); bad != "" {
 		println("rwsem: RWSEMDEBUG: no such setting:", bad)
@@ -68,7 +72,7 @@ func setPolicy(s string) (bad string) {
 		case known && (value == "0" || value == "1"):
 			*on = value == "1"
 		case name == "handoff" && err == nil && d > 0:
-			policy.handoff, policy.handoffTime = true, d
+			policy.handoff, policy.handoffTime = true, min(d, longestHandoff)
 		case bad == "" && setting != "":
 			bad = setting
 		}

@@ -69,6 +69,7 @@ func TestPolicySettings(t *testing.T) {
 		{"handoff=1", "", 0},
 		{"handoff=4ms", "", 4 * time.Millisecond},
 		{"handoff=1ns", "", 1},
+		{"handoff=2562047h", "", longestHandoff},
 		{"handoff=0,handoff=2ms", "", 2 * time.Millisecond},
 		{"readerspin=0,handoff=3ms,writerspin=0", "", 3 * time.Millisecond},
 		{"handoff=-1ms", "handoff=-1ms", 0},

@@ -231,6 +231,10 @@ func (rw *RWMutex) LockUrgent() { lockUrgent(rw) }
 // locked. A context that has ended already gives its error even when rw is
 // free; one that ends just as the lock is granted may still give nil.
 // It allocates only if it has to sleep.
+//
+// To wait for a lock does not block durably in the sense of testing/synctest,
+// as with [sync.RWMutex]: a bubble's time stands still meanwhile, so that a
+// deadline in it does not come.
 func (rw *RWMutex) LockContext(ctx context.Context) error {
 	return rw.lockContext(ctx, false)
 }
@@ -242,7 +246,8 @@ func (rw *RWMutex) RLockContext(ctx context.Context) error {
 
 // TryLockFor tries to lock rw for writing, sleeping for d at the most after
 // some microseconds of spinning, and reports whether it succeeded. With d of 0
-// or less it tries once, as [RWMutex.TryLock] does.
+// or less it tries once, as [RWMutex.TryLock] does. For testing/synctest see
+// [RWMutex.LockContext].
 func (rw *RWMutex) TryLockFor(d time.Duration) bool {
 	return rw.tryLockFor(d, false)
 }
