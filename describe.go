@@ -9,6 +9,13 @@ import (
 //
 //	write-locked handoff, owner g 0x1c3a5c0d2380, 0 readers, waiters 2 readers 1 writer, first for 1.2ms
 //
+// The owner is a hint: none, unnamed (a writer in a build that cannot name it),
+// readers (who took the lock last, and may be gone), or g with the address that
+// tracebacks print as gp= with GOTRACEBACK=system. rd-nonspinnable and
+// wr-nonspinnable say that readers or writers do not spin on this lock now, claim
+// that a spinning writer asked arrivals to step back, handoff that nobody may go
+// before the first waiter.
+//
 // The readers include those that are granted the lock and do not run yet, and
 // those that are about to give up. The line is made of several looks at a lock
 // that others use, so its parts may contradict each other. It waits for the

@@ -6,10 +6,9 @@ package rwsem
 const (
 	linked = true
 
-	lockState   = "sync.RWMutex.Lock" // in dumps
-	rlockState  = "sync.RWMutex.RLock"
-	sleepFrame  = "runtime_SemacquireRWMutex" // in profiles
-	afterMisuse = "\n\ngoroutine "            // follows the message
+	lockState  = "sync.RWMutex.Lock" // in dumps
+	rlockState = "sync.RWMutex.RLock"
+	sleepFrame = "runtime_SemacquireRWMutex" // in profiles
 )
 
 // leftover is the wake-ups that w's call has not taken.

@@ -6,10 +6,9 @@ package rwsem
 const (
 	linked = false
 
-	lockState   = "sync.Mutex.Lock" // in dumps
-	rlockState  = "sync.Mutex.Lock"
-	sleepFrame  = "sync.\\(\\*Mutex\\)" // in profiles
-	afterMisuse = "\n"                  // follows the message, and is all that does
+	lockState  = "sync.Mutex.Lock" // in dumps
+	rlockState = "sync.Mutex.Lock"
+	sleepFrame = "sync.\\(\\*Mutex\\)" // in profiles
 )
 
 // leftover is the wake-ups that w's call has not taken.

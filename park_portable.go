@@ -5,6 +5,7 @@ package rwsem
 import (
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -98,10 +99,11 @@ func canSpin() bool {
 
 var dying sync.Mutex
 
-// fatal ends the process with a message in the runtime's words.
+// fatal ends the process with a message and a traceback in the runtime's form,
+// but of the calling goroutine only.
 func fatal(s string) {
-	dying.Lock()                    // for good: there is one message
-	print("fatal error: ", s, "\n") // whatever became of os.Stderr
+	dying.Lock()                                             // for good: there is one message
+	print("fatal error: ", s, "\n\n", string(debug.Stack())) // whatever became of os.Stderr
 	os.Exit(2)
 }
 

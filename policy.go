@@ -47,7 +47,7 @@ const longestHandoff = 1000 * time.Hour
 
 func init() {
 	if bad := setPolicy(os.Getenv("RWSEMDEBUG")); bad != "" {
-		println("rwsem: RWSEMDEBUG: no such setting:", bad)
+		println("rwsem: RWSEMDEBUG: no such setting, or not its value:", bad)
 	}
 }
 

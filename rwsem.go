@@ -2,8 +2,10 @@
 // changing an import. It carries the 2019 re-architecture of the Linux
 // kernel's reader-writer semaphore (lock hand-off, optimistic spinning of
 // readers and writers, adaptive disabling, the owner kept beside the count)
-// over to goroutines. DESIGN.md says where each mechanism stands and by which
-// measurement its policy was chosen.
+// over to goroutines. DESIGN.md in the repository says where each mechanism
+// stands and by which measurement its policy was chosen, README.md which build
+// tags there are and which mechanisms the environment variable RWSEMDEBUG turns
+// off.
 package rwsem
 
 import (
@@ -223,14 +225,14 @@ func (rw *RWMutex) Downgrade() { downgrade(rw) }
 // LockUrgent locks rw for writing like [RWMutex.Lock], for a writer whose
 // latency matters more than the lock's throughput: it does not spin on
 // readers, and once it is the first waiter and was woken in vain nobody else
-// may take the lock before it. It overtakes no more than Lock does.
+// may take the lock before it. It does not go before others in the queue.
 func (rw *RWMutex) LockUrgent() { lockUrgent(rw) }
 
 // LockContext locks rw for writing unless ctx ends before that is possible. It
-// returns nil if rw is locked and else the context's error, rw not being
-// locked. A context that has ended already gives its error even when rw is
-// free; one that ends just as the lock is granted may still give nil.
-// It allocates only if it has to sleep.
+// returns nil if rw is locked and else ctx.Err(), rw not being locked. A context
+// that has ended already gives its error even when rw is free; one that ends
+// just as the lock is granted may still give nil. It allocates only if it has to
+// sleep.
 //
 // To wait for a lock does not block durably in the sense of testing/synctest,
 // as with [sync.RWMutex]: a bubble's time stands still meanwhile, so that a
@@ -258,11 +260,11 @@ func (rw *RWMutex) TryRLockFor(d time.Duration) bool {
 }
 
 // SetReaderSpin sets for how long a reader that meets a writer may spin on this
-// lock before it sleeps: 0 never, negative as the lock itself decides (the
-// zero value's state), else up to d for as long as spinning pays off: an
-// enabling count for each lock goes up where it ends in the lock and down where
-// it does not, and readers spin while it is above 0. d is rounded up to 100 ns
-// and is 1 ms at the most. It may be called at any time.
+// lock before it sleeps. 0: never. Negative: as the lock itself decides, the
+// zero value's state. Else: up to d, rounded up to 100 ns and 1 ms at the most,
+// while spinning pays off: an enabling count for each lock goes up where a spin
+// ends in the lock and down where it does not, and readers spin while it is
+// above 0. It may be called at any time.
 func (rw *RWMutex) SetReaderSpin(d time.Duration) { rw.setReaderSpin(d) }
 
 // RLocker returns a [sync.Locker] whose Lock and Unlock call rw.RLock and

@@ -700,4 +700,4 @@ func tryLockSlow(rw *RWMutex) bool {
 
 func runlockMisuse(rw *RWMutex)   { fatal("rwsem: RUnlock of unlocked RWMutex") }
 func unlockMisuse(rw *RWMutex)    { fatal("rwsem: Unlock of unlocked RWMutex") }
-func downgradeMisuse(rw *RWMutex) { fatal("rwsem: Downgrade of unlocked RWMutex") }
+func downgradeMisuse(rw *RWMutex) { fatal("rwsem: Downgrade of RWMutex not locked for writing") }

@@ -111,6 +111,9 @@ func parseBuilds(list string) ([]string, error) {
 	return all, nil
 }
 
+// mostGoroutines is a bound for what can be asked for.
+const mostGoroutines = 1 << 16
+
 // parseCounts reads positive numbers with commas between them.
 func parseCounts(list string) ([]int, error) {
 	var counts []int
@@ -118,6 +121,9 @@ func parseCounts(list string) ([]int, error) {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 {
 			return nil, fmt.Errorf("%q is not a positive number", word)
+		}
+		if n > mostGoroutines {
+			return nil, fmt.Errorf("%d is more than %d", n, mostGoroutines)
 		}
 		counts = append(counts, n)
 	}

@@ -124,7 +124,11 @@ func (o *options) parseRounds(fs *flag.FlagSet, e extents, args []string, help s
 	if err := parse(fs, args, help, stdout); err != nil {
 		return err
 	}
-	if o.rounds < 0 || o.dur < 0 {
+	wrong := false
+	fs.Visit(func(f *flag.Flag) {
+		wrong = wrong || f.Name == "rounds" && o.rounds <= 0 || f.Name == "dur" && o.dur <= 0
+	})
+	if wrong {
 		return usagef("-rounds and -dur must be positive")
 	}
 	ext := e.full

@@ -78,7 +78,10 @@ func parseProcs(list string) ([]int, error) {
 			return nil, fmt.Errorf("%q is neither a positive number nor one with x", word)
 		}
 		if times {
-			n *= runtime.NumCPU()
+			n = min(n, mostGoroutines) * runtime.NumCPU()
+		}
+		if n >= mostGoroutines {
+			return nil, fmt.Errorf("%q is more than %d", word, mostGoroutines)
 		}
 		if !slices.Contains(procs, n) {
 			procs = append(procs, n)
