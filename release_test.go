@@ -63,11 +63,3 @@ func TestLinknames(t *testing.T) {
 		assert.Equal(t, name == "park_linkname.go", used, name)
 	}
 }
-
-// What this binary was built from is what its tests take it for.
-func TestReleaseOfThisBuild(t *testing.T) {
-	out, err := command("go", "list", "-f", "{{.GoFiles}}", ".").Output()
-	require.NoError(t, err)
-	assert.Equal(t, linked, strings.Contains(string(out), "park_linkname.go"), "%s", out)
-	assert.Equal(t, !linked, strings.Contains(string(out), "park_portable.go"), "%s", out)
-}
