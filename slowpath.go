@@ -491,7 +491,9 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 	last, others := rw.head, false // others stay behind
 	most := maxWake
 	if guardInReach {
-		most = min(most, int(min((flagReadFail-1-rw.count.Load())>>readerShift, maxWake)))
+		// No more than there is room for; the first one sees for certain below.
+		room := min((flagReadFail-1-rw.count.Load())>>readerShift, maxWake)
+		most = max(1, int(room))
 	}
 	for looked := 0; looked < maxLook && n < most; looked++ {
 		if last.reader {
