@@ -560,8 +560,7 @@ func (rw *RWMutex) startTurn() {
 //go:norace
 func (rw *RWMutex) tryFirst(w *waiter) bool {
 	for start, round := nanotime(), 0; ; round += clockRounds {
-		spun := time.Duration(nanotime() - start)
-		maySpin := spun < firstSpinTime && !overRounds(round, firstSpinTime) && canSpin()
+		maySpin := spunFor(round, start) < firstSpinTime && canSpin()
 		switch rw.tryFirstOnce(w, maySpin) {
 		case tryDecided:
 			return true

@@ -259,16 +259,16 @@ func (rw *RWMutex) spinRead(limit time.Duration) bool {
 // spunOut reports whether a spinner that began at start has to give up in the
 // given round: its time is over, or others wait for its processor.
 func spunOut(round int, start int64, limit time.Duration) bool {
-	spun := time.Duration(nanotime() - start)
-	return spun > limit || spun > busySpinTime && !canSpin() || overRounds(round, limit)
+	spun := spunFor(round, start)
+	return spun > limit || spun > busySpinTime && !canSpin()
 }
 
-// overRounds reports whether so many rounds take longer than limit for certain,
-// where the clock says that they do not: it moves once in half a millisecond or
-// more on Windows.
-func overRounds(round int, limit time.Duration) bool {
+// spunFor is how long a spinner has spun that began at start and is in the given
+// round: at least as long as so many rounds take for certain, whatever the clock
+// says, which moves once in half a millisecond or more on Windows.
+func spunFor(round int, start int64) time.Duration {
 	const slack = 16 // roundTime is a wish
-	return time.Duration(round)*roundTime > slack*limit
+	return max(time.Duration(nanotime()-start), time.Duration(round)*roundTime/slack)
 }
 
 // spinWrite waits for the lock and takes it.
@@ -343,7 +343,7 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 					return false, claimed
 				}
 			} else if spunOut(round-readersRound, readersFrom, readersFor) {
-				if time.Duration(nanotime()-readersFrom) > readersFor {
+				if spunFor(round-readersRound, readersFrom) > readersFor {
 					rw.markNonspinnable()
 				}
 				return false, claimed
@@ -378,7 +378,7 @@ func (rw *RWMutex) stepBack() {
 		case c&held == 0 && round > claimRounds:
 			rw.count.And(^uint64(flagClaim)) // Relaxed: a request.
 			return
-		case round%clockRounds == 0 && (time.Duration(nanotime()-start) > claimTime || overRounds(round, claimTime)):
+		case round%clockRounds == 0 && spunFor(round, start) > claimTime:
 			return
 		}
 	}
