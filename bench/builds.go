@@ -230,6 +230,7 @@ func (b *builds) measure() error {
 	if err := b.runThroughput(b.grid); err != nil {
 		return err
 	}
+	b.saveThroughput("builds")
 	b.throughputTable()
 	for _, sc := range scalings {
 		b.clear()
@@ -237,11 +238,12 @@ func (b *builds) measure() error {
 		if err := b.overVariants(sc.name, peers, nil); err != nil {
 			return err
 		}
+		b.saveThroughput("builds, " + sc.name)
 		b.scalingTable(sc)
 	}
 	b.runPairs()
 	b.pairsTable()
-	return b.failures()
+	return b.end()
 }
 
 func (b *builds) runPairs() {

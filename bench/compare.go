@@ -20,6 +20,7 @@ type options struct {
 	rounds int
 	dur    time.Duration // least length of a round
 	turn   turn
+	json   string // name of the data file
 }
 
 // extent is how much is measured unless the command line says otherwise.
@@ -66,6 +67,7 @@ type session struct {
 	all    []cell
 	out    io.Writer
 	prog   *progress
+	data   *dataFile // nil without -json
 	checks []check
 }
 
@@ -117,6 +119,7 @@ func (o *options) parseRounds(fs *flag.FlagSet, e extents, args []string, help s
 	fs.BoolVar(&o.quick, "quick", false,
 		fmt.Sprintf("a smaller run, about %s in all instead of %s", e.quick.takes, e.full.takes))
 	cellsFlag(fs, &o.cells)
+	jsonFlag(fs, &o.json)
 	fs.IntVar(&o.rounds, "rounds", 0,
 		fmt.Sprintf("`number` of rounds (default %d, with -quick %d)", e.full.rounds, e.quick.rounds))
 	fs.DurationVar(&o.dur, "dur", 0,
@@ -214,7 +217,9 @@ func newSession(o options, all []cell, stdout io.Writer) (*session, error) {
 	if o.cells != nil && len(s.choose(nil)) == 0 {
 		return nil, usagef("-cells %q matches none of the %d cells, such as %s", o.cells, len(s.all), s.all[0].name())
 	}
-	return s, nil
+	var err error
+	s.data, err = newDataFile(o.json)
+	return s, err
 }
 
 // begin prints what machine this is and fits the sections to it.
@@ -253,5 +258,5 @@ func compareCommand(args []string, stdout, stderr io.Writer) error {
 		runtime.GOMAXPROCS(s.procs)
 	}
 	printChecks(s)
-	return nil
+	return s.data.close()
 }

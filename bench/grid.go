@@ -283,6 +283,7 @@ func runGrid(s *session) error {
 			if kind.key == "rwsem" {
 				vs, spread, notes = res.vsBest.String(), res.vsBest.spread(), res.notes()
 			}
+			s.data.add(record{Table: "grid", Cell: res.name, Lock: kind.key, Metrics: d.metrics()})
 			s.row(gridRow, res.name, kind.name, fmt.Sprintf("%.3f", median(d.mops)),
 				count(median(d.min)), count(median(d.mean)), count(median(d.max)),
 				fmt.Sprintf("%.2f", median(d.slowest)), vs, spread, notes)

@@ -150,6 +150,12 @@ func (s *session) latencyCell(c cell) {
 		reads[i].add(r)
 		writes[i].add(w)
 	})
+	for i, kind := range s.locks {
+		m := map[string][]float64{}
+		reads[i].metrics("read", m)
+		writes[i].metrics("write", m)
+		s.data.add(record{Table: "latency", Cell: c.name(), Lock: kind.key, Metrics: m})
+	}
 	s.latencyRows(c, "read", reads)
 	s.latencyRows(c, "write", writes)
 }

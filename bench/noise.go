@@ -37,6 +37,10 @@ func runNoise(s *session) error {
 			roundsOf(twins, s.rounds, func(_, i int) {
 				mops[i] = append(mops[i], ld.run(kind, nil).mops())
 			})
+			for i, twin := range []string{"", " again"} {
+				s.data.add(record{Table: "noise", Cell: c.name(), Lock: kind.key + twin,
+					Metrics: map[string][]float64{metricThroughput: mops[i]}})
+			}
 			r := ratioOf(mops[0], mops[1])
 			s.row(noiseRow, c.name(), kind.name, r, r.spread())
 		}

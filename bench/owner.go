@@ -175,9 +175,10 @@ func (w *owner) measure() error {
 			return err
 		}
 	}
+	w.saveThroughput("owner")
 	w.table(cells)
 	w.summary(cells)
-	return w.failures()
+	return w.end()
 }
 
 const ownerRow = "%-21s  %-13s %9s %8s %12s   %9s %8s %12s   %6s   %7s %8s %12s"

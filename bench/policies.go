@@ -133,8 +133,9 @@ func policiesCommand(args []string, stdout, stderr io.Writer) error {
 	if err := p.runLatency(); err != nil {
 		return err
 	}
+	p.saveThroughput("policies")
 	p.table()
-	return p.failures()
+	return p.end()
 }
 
 func (p *policies) chooseCells() {

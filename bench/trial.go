@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -271,6 +273,24 @@ func (t *trial) nameWidth() int {
 	}
 	return width
 }
+
+// saveThroughput records what overVariants measured since the last clear.
+func (t *trial) saveThroughput(table string) {
+	save := func(lock string, byCell map[string]*series) {
+		for _, cell := range slices.Sorted(maps.Keys(byCell)) {
+			t.data.add(record{Table: table, Cell: cell, Lock: lock, Metrics: byCell[cell].metrics()})
+		}
+	}
+	for _, key := range peerLocks {
+		save(key, t.peers[key])
+	}
+	for _, v := range t.variants {
+		save("rwsem "+v.name, v.throughput)
+	}
+}
+
+// end closes the data file and reports what failed.
+func (t *trial) end() error { return errors.Join(t.failures(), t.data.close()) }
 
 func (t *trial) failures() error {
 	var failed []string
