@@ -10,8 +10,8 @@ import (
 
 // waits is how long one goroutine, or all of a kind, waited.
 type waits struct {
-	hist  *hdrhistogram.Histogram
-	worst time.Duration
+	hist         *hdrhistogram.Histogram
+	worst, total time.Duration
 }
 
 // longestWait is above what any wait can be: the watchdog ends the program
@@ -25,21 +25,25 @@ func newWaits() *waits {
 
 func (w *waits) record(d time.Duration) {
 	w.worst = max(w.worst, d)
+	w.total += d
 	_ = w.hist.RecordValue(min(d, longestWait).Nanoseconds())
 }
 
 func (w *waits) reset() {
 	w.hist.Reset()
-	w.worst = 0
+	w.worst, w.total = 0, 0
 }
 
 // timing is where a goroutine records its waits.
-type timing struct{ reads, writes *waits }
+type timing struct {
+	reads, writes *waits
+	arrivals      *arrivals // nil where the next comes when the last is done
+}
 
 func newTimings(n int) []timing {
 	ts := make([]timing, n)
 	for i := range ts {
-		ts[i] = timing{newWaits(), newWaits()}
+		ts[i] = timing{reads: newWaits(), writes: newWaits()}
 	}
 	return ts
 }
@@ -54,8 +58,10 @@ func reset(ts []timing) {
 
 // roundWaits is how long the goroutines of a round waited, in ns.
 type roundWaits struct {
-	P50, P99, P999, Max          float64
-	WorstMin, WorstMid, WorstMax float64
+	P50, P90, P99, P999, P9999, Max float64
+	WorstMin, WorstMid, WorstMax    float64
+	Total                           float64
+	Count                           int64
 }
 
 // sumWaits sums up a round from the waits of its goroutines; one that had none
@@ -66,6 +72,7 @@ func sumWaits(all []*waits) *roundWaits {
 	for _, w := range all {
 		if w.hist.TotalCount() > 0 {
 			total.hist.Merge(w.hist)
+			total.total += w.total
 			worst = append(worst, float64(w.worst))
 		}
 	}
@@ -74,8 +81,9 @@ func sumWaits(all []*waits) *roundWaits {
 	}
 	at := func(p float64) float64 { return float64(total.hist.ValueAtPercentile(p)) }
 	return &roundWaits{
-		P50: at(50), P99: at(99), P999: at(99.9), Max: slices.Max(worst),
+		P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), P9999: at(99.99), Max: slices.Max(worst),
 		WorstMin: slices.Min(worst), WorstMid: median(worst), WorstMax: slices.Max(worst),
+		Total: float64(total.total), Count: total.hist.TotalCount(),
 	}
 }
 
@@ -92,8 +100,9 @@ func (ld load) runTimed(kind lockKind, timings []timing) (t tally, reads, writes
 
 // quantiles are in ns, one value for each round.
 type quantiles struct {
-	p50, p99, p999, max          []float64
-	worstMin, worstMid, worstMax []float64
+	p50, p90, p99, p999, p9999, max []float64
+	worstMin, worstMid, worstMax    []float64
+	count                           []float64
 }
 
 // add takes in a round, unless nobody waited in it.
@@ -102,12 +111,15 @@ func (q *quantiles) add(w *roundWaits) {
 		return
 	}
 	q.p50 = append(q.p50, w.P50)
+	q.p90 = append(q.p90, w.P90)
 	q.p99 = append(q.p99, w.P99)
 	q.p999 = append(q.p999, w.P999)
+	q.p9999 = append(q.p9999, w.P9999)
 	q.max = append(q.max, w.Max)
 	q.worstMin = append(q.worstMin, w.WorstMin)
 	q.worstMid = append(q.worstMid, w.WorstMid)
 	q.worstMax = append(q.worstMax, w.WorstMax)
+	q.count = append(q.count, float64(w.Count))
 }
 
 var (

@@ -114,6 +114,30 @@ func (l *rwsemLoops) timed(w *worker) {
 	w.ops = ops
 }
 
+func (l *rwsemLoops) scheduled(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for planned := range w.arrivals.come {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.RUnlock()
+			w.reads.record(wait)
+		} else {
+			l.mu.Lock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.Unlock()
+			w.writes.record(wait)
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *rwsemLoops) readPairs(n int) {
 	for range n {
 		l.mu.RLock()
@@ -161,6 +185,22 @@ func (l *rwsemLoops) relayWriter(r *relay) {
 		l.mu.Unlock()
 		r.record(wait)
 	}
+}
+
+func (l *rwsemLoops) wakeReader(k *wakeup, i int) {
+	k.arrive()
+	l.mu.RLock()
+	k.got[i] = time.Now()
+	l.mu.RUnlock()
+	k.readers.Done()
+}
+
+func (l *rwsemLoops) wakeWriter(k *wakeup) {
+	l.mu.Lock()
+	k.gather(l.wakeReader)
+	start := time.Now()
+	l.mu.Unlock()
+	k.record(start, time.Now())
 }
 
 // syncLoops runs the loops on one sync.RWMutex.
@@ -257,6 +297,30 @@ func (l *syncLoops) timed(w *worker) {
 	w.ops = ops
 }
 
+func (l *syncLoops) scheduled(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for planned := range w.arrivals.come {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.RUnlock()
+			w.reads.record(wait)
+		} else {
+			l.mu.Lock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.Unlock()
+			w.writes.record(wait)
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *syncLoops) readPairs(n int) {
 	for range n {
 		l.mu.RLock()
@@ -304,6 +368,22 @@ func (l *syncLoops) relayWriter(r *relay) {
 		l.mu.Unlock()
 		r.record(wait)
 	}
+}
+
+func (l *syncLoops) wakeReader(k *wakeup, i int) {
+	k.arrive()
+	l.mu.RLock()
+	k.got[i] = time.Now()
+	l.mu.RUnlock()
+	k.readers.Done()
+}
+
+func (l *syncLoops) wakeWriter(k *wakeup) {
+	l.mu.Lock()
+	k.gather(l.wakeReader)
+	start := time.Now()
+	l.mu.Unlock()
+	k.record(start, time.Now())
 }
 
 // mutexLoops runs the loops on one sync.Mutex.
@@ -400,6 +480,30 @@ func (l *mutexLoops) timed(w *worker) {
 	w.ops = ops
 }
 
+func (l *mutexLoops) scheduled(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for planned := range w.arrivals.come {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.Lock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.Unlock()
+			w.reads.record(wait)
+		} else {
+			l.mu.Lock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.Unlock()
+			w.writes.record(wait)
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *mutexLoops) readPairs(n int) {
 	for range n {
 		l.mu.Lock()
@@ -447,6 +551,22 @@ func (l *mutexLoops) relayWriter(r *relay) {
 		l.mu.Unlock()
 		r.record(wait)
 	}
+}
+
+func (l *mutexLoops) wakeReader(k *wakeup, i int) {
+	k.arrive()
+	l.mu.Lock()
+	k.got[i] = time.Now()
+	l.mu.Unlock()
+	k.readers.Done()
+}
+
+func (l *mutexLoops) wakeWriter(k *wakeup) {
+	l.mu.Lock()
+	k.gather(l.wakeReader)
+	start := time.Now()
+	l.mu.Unlock()
+	k.record(start, time.Now())
 }
 
 // rbmutexLoops runs the loops on one xsync.RBMutex.
@@ -543,6 +663,30 @@ func (l *rbmutexLoops) timed(w *worker) {
 	w.ops = ops
 }
 
+func (l *rbmutexLoops) scheduled(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for planned := range w.arrivals.come {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			token := l.mu.RLock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.RUnlock(token)
+			w.reads.record(wait)
+		} else {
+			l.mu.Lock()
+			wait := time.Since(planned)
+			section(w.steps)
+			l.mu.Unlock()
+			w.writes.record(wait)
+		}
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *rbmutexLoops) readPairs(n int) {
 	for range n {
 		token := l.mu.RLock()
@@ -590,4 +734,20 @@ func (l *rbmutexLoops) relayWriter(r *relay) {
 		l.mu.Unlock()
 		r.record(wait)
 	}
+}
+
+func (l *rbmutexLoops) wakeReader(k *wakeup, i int) {
+	k.arrive()
+	token := l.mu.RLock()
+	k.got[i] = time.Now()
+	l.mu.RUnlock(token)
+	k.readers.Done()
+}
+
+func (l *rbmutexLoops) wakeWriter(k *wakeup) {
+	l.mu.Lock()
+	k.gather(l.wakeReader)
+	start := time.Now()
+	l.mu.Unlock()
+	k.record(start, time.Now())
 }

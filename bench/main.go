@@ -28,6 +28,7 @@ func init() {
 		{name: "policies", about: "measure rwsem with one mechanism off at a time", run: policiesCommand},
 		{name: "builds", about: "measure builds of rwsem with other tags", run: buildsCommand},
 		{name: "owner", about: "measure what spinning on an owner that does not run costs", run: ownerCommand},
+		{name: "tails", about: "measure waits as distributions, unlocking and arrivals on a schedule too", run: tailsCommand},
 		{name: pairsChild, hidden: true, run: pairsChildCommand},
 		{name: roundsChild, hidden: true, run: roundsChildCommand},
 	}

@@ -62,6 +62,10 @@ const (
 	metricP9999 = "p99.99-ns"
 	metricMax   = "max-ns"
 	metricWorst = "worst-ns" // the median of the goroutines' worst
+
+	metricWaiting   = "waiting"           // time spent waiting, of all goroutines' time
+	metricBacklog   = "backlog"           // arrivals still waiting when the last was planned, of all
+	metricElsewhere = "charged-elsewhere" // what the mutex profile charges to others than Unlock, of all
 )
 
 // moreIsBetter tells which way a metric counts.
@@ -162,8 +166,10 @@ func (d *series) metrics() map[string][]float64 {
 func (q *quantiles) metrics(class string, into map[string][]float64) {
 	put := func(name string, xs []float64) { putKnown(into, class+"-"+name, xs) }
 	put(metricP50, q.p50)
+	put(metricP90, q.p90)
 	put(metricP99, q.p99)
 	put(metricP999, q.p999)
+	put(metricP9999, q.p9999)
 	put(metricMax, q.max)
 	put(metricWorst, q.worstMid)
 }

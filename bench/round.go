@@ -21,16 +21,19 @@ type pad [128]byte
 // target is a lock with the loops that measure it. A call through target
 // starts a loop; inside the loop the lock's methods are called directly.
 type target interface {
-	mixed(*worker)   // sections until told to stop
-	urgent(*worker)  // the same, writers with LockUrgent where there is one
-	pausing(*worker) // the same, not working but pausing in each section
-	timed(*worker)   // as mixed, recording every wait
+	mixed(*worker)     // sections until told to stop
+	urgent(*worker)    // the same, writers with LockUrgent where there is one
+	pausing(*worker)   // the same, not working but pausing in each section
+	timed(*worker)     // as mixed, recording every wait
+	scheduled(*worker) // a section for each arrival, recording every wait
 	readPairs(n int)
 	writePairs(n int)
 	tryReadPairs(n int)
 	tryWritePairs(n int)
 	relayReader(*relay)
 	relayWriter(*relay)
+	wakeReader(*wakeup, int)
+	wakeWriter(*wakeup)
 	describe() string
 }
 
@@ -49,15 +52,15 @@ type stopFlag struct {
 
 // worker is one goroutine's share of a round.
 type worker struct {
-	_             pad
-	readBelow     uint64 // draws of 32 bits below this are reads
-	seed          uint64
-	steps         int
-	pause         func() // in pausing rounds only
-	stop          *stopFlag
-	ops           uint64
-	reads, writes *waits // in timed rounds only
-	_             pad
+	_         pad
+	readBelow uint64 // draws of 32 bits below this are reads
+	seed      uint64
+	steps     int
+	pause     func() // in pausing rounds only
+	stop      *stopFlag
+	ops       uint64
+	timing    // in timed rounds only
+	_         pad
 }
 
 // load is what the goroutines of a round do.
@@ -97,7 +100,7 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 	workers := make([]worker, len(ld.readPcts))
 	loop := ld.loop(t)
 	if timings != nil {
-		loop = t.timed
+		loop = timedLoop(t, timings)
 	}
 	burnt := make([]burner, ld.burners)
 	// What earlier rounds left behind is not to be collected during this one.
@@ -114,7 +117,7 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 		w.pause = ld.pause
 		w.stop = stop
 		if timings != nil {
-			w.reads, w.writes = timings[i].reads, timings[i].writes
+			w.timing = timings[i]
 		}
 		done.Go(func() {
 			ready.Done()
