@@ -105,6 +105,10 @@ func TestUsage(t *testing.T) {
 		"builds negative": {[]string{"builds", "-dur", "-1s"}, 2, "must be positive"},
 		"no procs":        {[]string{"owner", "-procs", "2,0x"}, 2, `-procs: "0x" is neither`},
 		"owner cells":     {[]string{"owner", "-cells", "r99"}, 2, "matches none of the"},
+		"apps rounds":     {[]string{"apps", "-rounds", "0"}, 2, "must be positive"},
+		"apps time":       {[]string{"apps", "-benchtime", "-1s"}, 2, "must be positive"},
+		"apps modules":    {[]string{"apps", "-modules", "nope"}, 2, `-modules "nope" matches none of the`},
+		"apps regexp":     {[]string{"apps", "-modules", "("}, 2, "-modules"},
 		"checks alone":    {[]string{"-locks", "mutex"}, 2, "need rwsem or sync"},
 	}
 	for name, tt := range tests {

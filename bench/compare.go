@@ -149,9 +149,14 @@ func (o *options) parseRounds(fs *flag.FlagSet, e extents, args []string, help s
 }
 
 func cellsFlag(fs *flag.FlagSet, cells **regexp.Regexp) {
-	fs.Func("cells", "run the cells whose name matches this `regexp`, unanchored", func(value string) (err error) {
+	regexpFlag(fs, cells, "cells", "run the cells whose name matches this `regexp`, unanchored")
+}
+
+// regexpFlag adds a flag that is a regular expression, nil if it is empty.
+func regexpFlag(fs *flag.FlagSet, re **regexp.Regexp, name, usage string) {
+	fs.Func(name, usage, func(value string) (err error) {
 		if value != "" {
-			*cells, err = regexp.Compile(value)
+			*re, err = regexp.Compile(value)
 		}
 		return err
 	})

@@ -50,6 +50,7 @@ type runInfo struct {
 // "/s", and of metricFairness, more is better, of all others less.
 const (
 	metricThroughput = "Mops/s"
+	metricTime       = "ns/op"
 	metricFairness   = "slowest/mean"
 	metricCPU        = "cpu-us/op" // CPU time of the whole process
 	metricCPUs       = "cpus"      // CPUs in use on average
