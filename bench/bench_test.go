@@ -83,6 +83,7 @@ func TestUsage(t *testing.T) {
 		"policies help":   {[]string{"policies", "-h"}, 0, "-settings settings"},
 		"builds help":     {[]string{"builds", "-h"}, 0, "-tags builds"},
 		"owner help":      {[]string{"owner", "-h"}, 0, "-procs values"},
+		"rows help":       {[]string{"rows", "-h"}, 0, "-steps numbers"},
 		"unknown command": {[]string{"nope"}, 2, `unknown command "nope"; there are: apps, policies, builds, owner`},
 		"unknown flag":    {[]string{"-nope"}, 2, "not defined"},
 		"argument":        {[]string{"-quick", "x"}, 2, `unexpected argument "x"`},
@@ -109,6 +110,10 @@ func TestUsage(t *testing.T) {
 		"apps time":       {[]string{"apps", "-benchtime", "-1s"}, 2, "must be positive"},
 		"apps modules":    {[]string{"apps", "-modules", "nope"}, 2, `-modules "nope" matches none of the`},
 		"apps regexp":     {[]string{"apps", "-modules", "("}, 2, "-modules"},
+		"unknown row":     {[]string{"rows", "-only", "A3,A1"}, 2, `no row "A1"; there are: A3, A7`},
+		"rows cells":      {[]string{"rows", "-only", "E", "-cells", "g7$"}, 2, `matches no scene, such as g7000/`},
+		"rows steps":      {[]string{"rows", "-steps", "0"}, 2, `-steps: "0" is not a positive number`},
+		"rows negative":   {[]string{"rows", "-rounds", "-1"}, 2, "must be positive"},
 		"checks alone":    {[]string{"-locks", "mutex"}, 2, "need rwsem or sync"},
 	}
 	for name, tt := range tests {

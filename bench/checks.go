@@ -195,11 +195,11 @@ func (r *relay) record(wait time.Duration) { r.waits = append(r.waits, float64(w
 
 // runRelayRound returns the waits, fewer than wanted if time ran out. Ending
 // the relay lets in even a writer that its readers kept out.
-func runRelayRound(kind lockKind, want int) []float64 {
+func runRelayRound(kind lockKind, want int, limit time.Duration) []float64 {
 	t := kind.fresh()
 	r := &relay{hold: relayHold, want: want}
-	defer watch(kind, t, relayLimit).Stop()
-	defer time.AfterFunc(relayLimit, func() { r.over.Store(true) }).Stop()
+	defer watch(kind, t, limit).Stop()
+	defer time.AfterFunc(limit, func() { r.over.Store(true) }).Stop()
 	r.next(t.relayReader)
 	t.relayWriter(r)
 	r.over.Store(true)
@@ -222,7 +222,7 @@ func (s *session) runRelay(locks []lockKind) {
 		planned := time.Duration(each) * 3 * relayHold
 		finished := s.prog.step("writer under relay", done, rounds*len(locks), planned)
 		done++
-		waits := runRelayRound(locks[i], each)
+		waits := runRelayRound(locks[i], each, relayLimit)
 		finished()
 		pooled[i] = append(pooled[i], waits...)
 		mid[locks[i].key] = append(mid[locks[i].key], quantile(waits, 0.5))

@@ -26,16 +26,17 @@ type lock struct {
 }
 
 // loop is one of the loops that run sections and do not time them.
-type loop struct{ Name, Lock, Section string }
+type loop struct{ Name, Lock, Section, Outside string }
 
 // Loops are written out one by one, so that none pays for what only another
 // one needs.
 func (l lock) Loops() []loop {
 	const plain, work = "l.mu.Lock()", "section(w.steps)"
 	return []loop{
-		{"mixed", plain, work},
-		{"urgent", l.LockUrgent, work},
-		{"pausing", plain, "w.pause()"},
+		{"mixed", plain, work, ""},
+		{"urgent", l.LockUrgent, work, ""},
+		{"pausing", plain, "w.pause()", ""},
+		{"apart", plain, work, "section(w.outside)"},
 	}
 }
 

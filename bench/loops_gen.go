@@ -89,6 +89,27 @@ func (l *rwsemLoops) pausing(w *worker) {
 	w.ops = ops
 }
 
+func (l *rwsemLoops) apart(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			section(w.steps)
+			l.mu.RUnlock()
+		} else {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		section(w.outside)
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *rwsemLoops) timed(w *worker) {
 	rng, ops := w.seed, uint64(0)
 	for !w.stop.set.Load() {
@@ -267,6 +288,27 @@ func (l *syncLoops) pausing(w *worker) {
 			w.pause()
 			l.mu.Unlock()
 		}
+		ops++
+	}
+	w.ops = ops
+}
+
+func (l *syncLoops) apart(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.RLock()
+			section(w.steps)
+			l.mu.RUnlock()
+		} else {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		section(w.outside)
 		ops++
 	}
 	w.ops = ops
@@ -455,6 +497,27 @@ func (l *mutexLoops) pausing(w *worker) {
 	w.ops = ops
 }
 
+func (l *mutexLoops) apart(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		} else {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		section(w.outside)
+		ops++
+	}
+	w.ops = ops
+}
+
 func (l *mutexLoops) timed(w *worker) {
 	rng, ops := w.seed, uint64(0)
 	for !w.stop.set.Load() {
@@ -633,6 +696,27 @@ func (l *rbmutexLoops) pausing(w *worker) {
 			w.pause()
 			l.mu.Unlock()
 		}
+		ops++
+	}
+	w.ops = ops
+}
+
+func (l *rbmutexLoops) apart(w *worker) {
+	rng, ops := w.seed, uint64(0)
+	for !w.stop.set.Load() {
+		rng ^= rng << 13
+		rng ^= rng >> 7
+		rng ^= rng << 17
+		if rng>>32 < w.readBelow {
+			token := l.mu.RLock()
+			section(w.steps)
+			l.mu.RUnlock(token)
+		} else {
+			l.mu.Lock()
+			section(w.steps)
+			l.mu.Unlock()
+		}
+		section(w.outside)
 		ops++
 	}
 	w.ops = ops

@@ -29,6 +29,8 @@ func init() {
 		{name: "builds", about: "measure builds of rwsem with other tags", run: buildsCommand},
 		{name: "owner", about: "measure what spinning on an owner that does not run costs", run: ownerCommand},
 		{name: "tails", about: "measure waits as distributions, unlocking and arrivals on a schedule too", run: tailsCommand},
+		{name: "rows", about: "run the experiments of the published rows, each mechanism off and on", run: rowsCommand},
+		{name: rowsChild, hidden: true, run: rowsChildCommand},
 		{name: pairsChild, hidden: true, run: pairsChildCommand},
 		{name: roundsChild, hidden: true, run: roundsChildCommand},
 	}

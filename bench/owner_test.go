@@ -66,6 +66,7 @@ type recorder struct {
 func (r *recorder) mixed(*worker)   { r.ran = "mixed" }
 func (r *recorder) urgent(*worker)  { r.ran = "urgent" }
 func (r *recorder) pausing(*worker) { r.ran = "pausing" }
+func (r *recorder) apart(*worker)   { r.ran = "apart" }
 
 func TestLoops(t *testing.T) {
 	s := &session{options: options{turn: shortTurn}, sizes: sectionSizes}
@@ -75,13 +76,17 @@ func TestLoops(t *testing.T) {
 		c, err := parseCell(name)
 		require.NoError(t, err)
 		r := new(recorder)
-		s.load(c).loop(r)(nil)
+		s.load(c).everyRole()[0].loop(r)(nil)
 		assert.Equal(t, want, r.ran, name)
 	}
+	r := new(recorder)
+	role{outside: 1}.loop(r)(nil)
+	assert.Equal(t, "apart", r.ran)
 	// Nothing else shows that the generated loop is what its name says.
 	src, err := os.ReadFile("loops_gen.go")
 	require.NoError(t, err)
 	assert.Regexp(t, `(?s)\(l \*rwsemLoops\) urgent\([^}]*RUnlock\(\)\s+} else {\s+l\.mu\.LockUrgent\(\)`, string(src))
+	assert.Regexp(t, `(?s)\(l \*rwsemLoops\) apart\([^}]*RUnlock\(\)\s+} else {[^}]*}\s+section\(w\.outside\)`, string(src))
 }
 
 func TestRunBesides(t *testing.T) {

@@ -24,6 +24,7 @@ type target interface {
 	mixed(*worker)     // sections until told to stop
 	urgent(*worker)    // the same, writers with LockUrgent where there is one
 	pausing(*worker)   // the same, not working but pausing in each section
+	apart(*worker)     // as mixed, with work between the sections
 	timed(*worker)     // as mixed, recording every wait
 	scheduled(*worker) // a section for each arrival, recording every wait
 	readPairs(n int)
@@ -56,6 +57,7 @@ type worker struct {
 	readBelow uint64 // draws of 32 bits below this are reads
 	seed      uint64
 	steps     int
+	outside   int    // in apart rounds only
 	pause     func() // in pausing rounds only
 	stop      *stopFlag
 	ops       uint64
@@ -72,7 +74,30 @@ type load struct {
 	urgent   bool   // writers are urgent
 	dur      time.Duration
 
+	roles []role // instead of readPcts, steps, pause and urgent, if not nil
+
 	burners, burnSteps int // goroutines beside the lock that only work, and the steps of each piece
+}
+
+// role is what one goroutine of a round does.
+type role struct {
+	readPct int
+	steps   int    // of each critical section
+	outside int    // steps of the work after each, outside
+	pause   func() // what each section is instead, if not nil
+	urgent  bool
+}
+
+// everyRole is what each goroutine does.
+func (ld load) everyRole() []role {
+	if ld.roles != nil {
+		return ld.roles
+	}
+	var roles []role
+	for _, pct := range ld.readPcts {
+		roles = append(roles, role{readPct: pct, steps: ld.steps, pause: ld.pause, urgent: ld.urgent})
+	}
+	return roles
 }
 
 // uniform is the read share of n goroutines that all do the same.
@@ -97,11 +122,8 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 	runtime.GOMAXPROCS(ld.procs)
 	t := kind.fresh()
 	stop := new(stopFlag)
-	workers := make([]worker, len(ld.readPcts))
-	loop := ld.loop(t)
-	if timings != nil {
-		loop = timedLoop(t, timings)
-	}
+	roles := ld.everyRole()
+	workers := make([]worker, len(roles))
 	burnt := make([]burner, ld.burners)
 	// What earlier rounds left behind is not to be collected during this one.
 	runtime.GC()
@@ -111,12 +133,14 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 	ready.Add(len(workers))
 	for i := range workers {
 		w := &workers[i]
-		w.readBelow = uint64(ld.readPcts[i]) << 32 / 100
+		w.readBelow = uint64(roles[i].readPct) << 32 / 100
 		w.seed = uint64(i+1) * 0x9E3779B97F4A7C15
-		w.steps = ld.steps
-		w.pause = ld.pause
+		w.steps, w.outside = roles[i].steps, roles[i].outside
+		w.pause = roles[i].pause
 		w.stop = stop
+		loop := roles[i].loop(t)
 		if timings != nil {
+			loop = timedLoop(t, timings)
 			w.timing = timings[i]
 		}
 		done.Go(func() {
@@ -141,6 +165,9 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 	time.Sleep(ld.dur)
 	stop.set.Store(true)
 	res := tally{Elapsed: time.Since(began), CPU: cpuTime() - cpu}
+	if s, ok := t.(stopper); ok {
+		s.stopped()
+	}
 	done.Wait()
 
 	for i := range workers {
@@ -152,13 +179,19 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 	return res
 }
 
-// loop is what every goroutine runs in rounds that are not timed.
-func (ld load) loop(t target) func(*worker) {
+// stopper is a target whose goroutines may wait for each other, and have to be
+// told that nobody will come any more.
+type stopper interface{ stopped() }
+
+// loop is what the goroutine runs in rounds that are not timed.
+func (r role) loop(t target) func(*worker) {
 	switch {
-	case ld.pause != nil:
+	case r.pause != nil:
 		return t.pausing
-	case ld.urgent:
+	case r.urgent:
 		return t.urgent
+	case r.outside > 0:
+		return t.apart
 	default:
 		return t.mixed
 	}

@@ -51,14 +51,19 @@ type ratio struct{ median, min, max float64 }
 
 // ratioOf divides round by round. It is all NaN if either side is missing.
 func ratioOf(num, den []float64) ratio {
-	if len(num) == 0 || len(num) != len(den) {
-		return ratio{nan, nan, nan}
+	return overRounds(quotients(num, den))
+}
+
+// quotients divides round by round. There are none if either side is missing.
+func quotients(num, den []float64) []float64 {
+	if len(num) != len(den) {
+		return nil
 	}
 	qs := make([]float64, len(num))
 	for i := range num {
 		qs[i] = num[i] / den[i]
 	}
-	return overRounds(qs)
+	return qs
 }
 
 // overRounds sums up quotients that are there already, one for each round.

@@ -72,14 +72,20 @@ type child struct {
 
 // run returns what the child measured and what it wrote to its standard error.
 func (t *trial) run(c child) ([]outcome, string, error) {
-	ctx, cancel := withLimit(childLimit(t.onceThrough(c.cells, len(c.locks))))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.exe, roundsChild,
+	return t.ask(c.exe, c.env, t.onceThrough(c.cells, len(c.locks)), len(c.cells)*len(c.locks), roundsChild,
 		"-cells", formatCells(c.cells), "-locks", strings.Join(c.locks, ","),
 		"-dur", t.dur.String(), "-timed="+strconv.FormatBool(c.timed), "-steps", formatSteps(t.sizes))
+}
+
+// ask runs a program with an environment beside what there is, for so many
+// outcomes in a time of planned length.
+func (t *trial) ask(exe string, env []string, planned time.Duration, want int, args ...string) ([]outcome, string, error) {
+	ctx, cancel := withLimit(childLimit(planned))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", t.procs))
-	cmd.Env = append(cmd.Env, c.env...)
-	return readChild(ctx, cmd, len(c.cells)*len(c.locks))
+	cmd.Env = append(cmd.Env, env...)
+	return readChild(ctx, cmd, want)
 }
 
 func readChild(ctx context.Context, cmd *exec.Cmd, want int) ([]outcome, string, error) {
@@ -92,7 +98,7 @@ func readChild(ctx context.Context, cmd *exec.Cmd, want int) ([]outcome, string,
 		err = fmt.Errorf("%d results instead of %d", len(got), want)
 	}
 	if err != nil {
-		return nil, string(stderr), fmt.Errorf("%s: %w\n%s", roundsChild, err, stderr)
+		return nil, string(stderr), fmt.Errorf("%s: %w\n%s", cmd.Args[1], err, stderr)
 	}
 	return got, string(stderr), nil
 }
