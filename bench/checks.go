@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +21,11 @@ type check struct {
 const slowCell = 0.9
 
 func atMost(name string, r ratio, limit float64) check {
-	return check{name, r.String() + " (" + r.spread() + ")", fmt.Sprintf("<= %.2fx", limit), r.median <= limit}
+	return check{name, r.full(), fmt.Sprintf("<= %.2fx", limit), r.median <= limit}
 }
 
 func atLeast(name string, r ratio, limit float64) check {
-	return check{name, r.String() + " (" + r.spread() + ")", fmt.Sprintf(">= %.2fx", limit), r.median >= limit}
+	return check{name, r.full(), fmt.Sprintf(">= %.2fx", limit), r.median >= limit}
 }
 
 const checkRow = "%-48s %24s  %-15s %s"
@@ -38,6 +40,9 @@ func printChecks(s *session) {
 		verdict := "short"
 		if c.ok {
 			verdict = "ok"
+		}
+		if strings.HasPrefix(c.name, meanCheck) {
+			verdict += fmt.Sprintf("  (against itself: %s)", cmp.Or(s.itself, "-"))
 		}
 		s.row(checkRow, c.name, c.figure, c.target, verdict)
 	}

@@ -69,6 +69,10 @@ type session struct {
 	prog   *progress
 	data   *dataFile // nil without -json
 	checks []check
+
+	// rwsem against itself, where the noise was measured; printed beside the
+	// grid's mean.
+	itself string
 }
 
 const compareHelp = `Bench compares rwsem.RWMutex with other locks on the same work.
@@ -152,7 +156,7 @@ func cellsFlag(fs *flag.FlagSet, cells **regexp.Regexp) {
 	regexpFlag(fs, cells, "cells", "run the cells whose name matches this `regexp`, unanchored")
 }
 
-// regexpFlag adds a flag that is a regular expression, nil if it is empty.
+// regexpFlag adds a flag that leaves re alone if it is not given, or is empty.
 func regexpFlag(fs *flag.FlagSet, re **regexp.Regexp, name, usage string) {
 	fs.Func(name, usage, func(value string) (err error) {
 		if value != "" {

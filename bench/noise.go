@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"time"
 )
@@ -28,6 +29,7 @@ func runNoise(s *session) error {
 	cells := s.noiseCells()
 	s.title("Noise: throughput of each lock against itself")
 	s.row(noiseRow, "cell", "lock", "ratio", "spread")
+	var itself [][]float64 // rwsem's quotients, by cell and round
 	for i, c := range cells {
 		finished := s.prog.step("noise "+c.name(), i, len(cells), s.planCell(c, 2*len(s.locks)))
 		ld := s.load(c)
@@ -41,10 +43,17 @@ func runNoise(s *session) error {
 				s.data.add(record{Table: "noise", Cell: c.name(), Lock: kind.key + twin,
 					Metrics: map[string][]float64{metricThroughput: mops[i]}})
 			}
-			r := ratioOf(mops[0], mops[1])
+			qs := quotients(mops[0], mops[1])
+			if kind.key == "rwsem" {
+				itself = append(itself, qs)
+			}
+			r := overRounds(qs)
 			s.row(noiseRow, c.name(), kind.name, r, r.spread())
 		}
 		finished()
+	}
+	if len(itself) > 0 {
+		s.itself = fmt.Sprintf("%s, %d cells", meanOf(itself).full(), len(itself))
 	}
 	return nil
 }

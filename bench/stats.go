@@ -90,6 +90,14 @@ func (r ratio) spread() string {
 	return fmt.Sprintf("%.2f..%.2f", r.min, r.max)
 }
 
+// full is the ratio and its spread.
+func (r ratio) full() string {
+	if !r.known() {
+		return "-"
+	}
+	return r.String() + " (" + r.spread() + ")"
+}
+
 // best is the greatest of the series in each round.
 func best(series ...[]float64) []float64 {
 	var out []float64
