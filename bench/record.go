@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -22,7 +23,8 @@ import (
 
 // record is what one lock did in one cell.
 type record struct {
-	Run *runInfo `json:",omitempty"` // in the first line of a run, which has nothing else
+	Run   *runInfo   `json:",omitempty"` // in the first line of a run, which has nothing else
+	Ended *time.Time `json:",omitempty"` // in the last line of a run that was not broken off, likewise
 
 	Table string   `json:",omitempty"` // what was measured, such as "grid"
 	Cell  string   `json:",omitempty"` // a name that is unique in its table
@@ -44,6 +46,8 @@ type runInfo struct {
 	CPUs     int
 	Procs    int // GOMAXPROCS
 	Revision string
+
+	Ended time.Time `json:"-"` // zero if the run was broken off; filled in by readRecords
 }
 
 // Names of metrics. A name ends in its unit or in a word; of those that end in
@@ -132,26 +136,71 @@ func (r *dataFile) add(rec record) {
 	r.err = err
 }
 
+// close ends a run that was not broken off.
 func (r *dataFile) close() error {
 	if r == nil {
 		return nil
 	}
+	now := time.Now().Truncate(time.Second)
+	r.add(record{Ended: &now})
 	return errors.Join(r.err, r.file.Close())
 }
 
-// readRecords reads a data file.
+// readRecords reads a data file. If its last line was cut short, as that of a
+// run which was killed, it returns those before and io.ErrUnexpectedEOF. The
+// lines that end runs are not returned but told by their runInfo.
 func readRecords(r io.Reader) ([]record, error) {
 	var all []record
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<24)
-	for n := 1; lines.Scan(); n++ {
-		var rec record
-		if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+	var run *runInfo
+	lines := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return nil, err
 		}
-		all = append(all, rec)
+		if len(bytes.TrimSpace(line)) > 0 {
+			rec, err := parseRecord(line, run != nil)
+			switch {
+			case last && cutShort(line):
+				return all, fmt.Errorf("line %d: %w", n, io.ErrUnexpectedEOF)
+			case err != nil:
+				return nil, fmt.Errorf("line %d: %w", n, err)
+			case rec.Ended != nil:
+				run.Ended, run = *rec.Ended, nil
+			case rec.Run != nil:
+				run = rec.Run
+				fallthrough
+			default:
+				all = append(all, rec)
+			}
+		}
+		if last {
+			return all, nil
+		}
 	}
-	return all, lines.Err()
+}
+
+// parseRecord reads a line, which may stand inside of a run.
+func parseRecord(line []byte, inRun bool) (record, error) {
+	var rec record
+	err := json.Unmarshal(line, &rec)
+	switch {
+	case err != nil:
+		return rec, err
+	case rec.Run != nil:
+		return rec, nil
+	case !inRun:
+		return rec, errors.New("not in a run: no line that describes it comes before")
+	case rec.Ended == nil && (rec.Table == "" || rec.Cell == "" || rec.Lock == ""):
+		return rec, errors.New("a record needs a table, a cell and a lock")
+	}
+	return rec, nil
+}
+
+// cutShort tells whether the end of a line of JSON is missing.
+func cutShort(line []byte) bool {
+	return errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(new(record)), io.ErrUnexpectedEOF)
 }
 
 // metrics are what a series amounts to, by name. Values that are not known are
