@@ -31,6 +31,8 @@ func init() {
 		{name: "tails", about: "measure waits as distributions, unlocking and arrivals on a schedule too", run: tailsCommand},
 		{name: "rows", about: "run the experiments of the published rows, each mechanism off and on", run: rowsCommand},
 		{name: rowsChild, hidden: true, run: rowsChildCommand},
+		{name: "diff", about: "compare two data files", run: diffCommand},
+		{name: "report", about: "make RESULTS.md and its pictures from data files", run: reportCommand},
 		{name: pairsChild, hidden: true, run: pairsChildCommand},
 		{name: roundsChild, hidden: true, run: roundsChildCommand},
 	}
@@ -82,18 +84,30 @@ func commandNames() []string {
 
 // parse reads flags for a command that takes no other arguments.
 func parse(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error {
-	fs.SetOutput(io.Discard)
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, help)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
-		return err
-	case err != nil:
-		return usageError{err}
-	case fs.NArg() > 0:
-		return usagef("unexpected argument %q", fs.Arg(0))
+	rest, err := parseArgs(fs, args, help, stdout)
+	if err == nil && len(rest) > 0 {
+		err = usagef("unexpected argument %q", rest[0])
 	}
-	return nil
+	return err
+}
+
+// parseArgs reads flags and returns the other arguments, before, between and
+// behind which they may stand.
+func parseArgs(fs *flag.FlagSet, args []string, help string, stdout io.Writer) (rest []string, err error) {
+	fs.SetOutput(io.Discard)
+	for {
+		err := fs.Parse(args)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprint(stdout, help)
+			fs.SetOutput(stdout)
+			fs.PrintDefaults()
+			return nil, err
+		case err != nil:
+			return nil, usageError{err}
+		case fs.NArg() == 0:
+			return rest, nil
+		}
+		rest, args = append(rest, fs.Arg(0)), fs.Args()[1:]
+	}
 }
