@@ -103,19 +103,25 @@ Flags:
 `
 
 func helpText() string {
-	var cmds, parts, locks strings.Builder
-	for _, c := range commands {
-		if c.name != "" && !c.hidden {
-			fmt.Fprintf(&cmds, "    %-9s %s\n", c.name, c.about)
-		}
+	shown := slices.DeleteFunc(slices.Clone(commands), func(c command) bool { return c.name == "" || c.hidden })
+	return fmt.Sprintf(compareHelp,
+		described(shown, func(c command) (string, string) { return c.name, c.about }),
+		described(allParts, func(p part) (string, string) { return p.name, p.about }),
+		describedLocks())
+}
+
+// described lists items with what each is, a line each, for a help text.
+func described[T any](items []T, item func(T) (name, about string)) string {
+	var lines strings.Builder
+	for _, it := range items {
+		name, about := item(it)
+		fmt.Fprintf(&lines, "    %-10s %s\n", name, about)
 	}
-	for _, p := range allParts {
-		fmt.Fprintf(&parts, "    %-9s %s\n", p.name, p.about)
-	}
-	for _, l := range allLocks {
-		fmt.Fprintf(&locks, "    %-9s %s\n", l.key, l.name)
-	}
-	return fmt.Sprintf(compareHelp, cmds.String(), parts.String(), locks.String())
+	return lines.String()
+}
+
+func describedLocks() string {
+	return described(allLocks, func(l lockKind) (string, string) { return l.key, l.name })
 }
 
 // parseRounds adds the flags that say how much to measure, and parses them all.
@@ -235,7 +241,7 @@ func newSession(o options, all []cell, stdout io.Writer) (*session, error) {
 func (s *session) begin() {
 	fmt.Fprintf(s.out, "%s %s/%s, %d CPUs, GOMAXPROCS %d\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.procs)
-	s.sizes = calibrate(sectionSizes)
+	s.sizes = calibrate(s.sizes)
 	printSections(s.out, s.sizes)
 }
 

@@ -124,8 +124,8 @@ func pooled(runs []*dataRun) []*dataTable {
 	return tablesOf(records)
 }
 
-// comparison is a row.
-type comparison struct {
+// difference is a row.
+type difference struct {
 	cell, lock string
 	old, new   float64 // medians
 	p, q       float64
@@ -133,12 +133,12 @@ type comparison struct {
 	tooFew     bool   // no difference could have been told from noise
 }
 
-func compareRounds(cell, lock string, older, newer []float64) comparison {
+func compareRounds(cell, lock string, older, newer []float64) difference {
 	sample := func(xs []float64) *benchmath.Sample {
 		return benchmath.NewSample(slices.Clone(xs), &benchmath.DefaultThresholds)
 	}
 	res := benchmath.AssumeNothing.Compare(sample(older), sample(newer))
-	c := comparison{
+	c := difference{
 		cell: cell, lock: lock, old: median(older), new: median(newer), p: res.P, q: 1,
 		n:      fmt.Sprint(res.N1),
 		tooFew: leastP(res.N1, res.N2) >= alpha,
@@ -155,10 +155,10 @@ func leastP(n1, n2 int) float64 {
 	return 2 / math.Exp(combin.LogGeneralizedBinomial(float64(n1+n2), float64(n1)))
 }
 
-func (c comparison) noise() bool { return c.p >= alpha }
+func (c difference) noise() bool { return c.p >= alpha }
 
 // change is what became of the old median, with ~ for noise.
-func (c comparison) change() string {
+func (c difference) change() string {
 	switch {
 	case c.noise():
 		return "~"
@@ -169,7 +169,7 @@ func (c comparison) change() string {
 	}
 }
 
-func (c comparison) verdict(more bool) string {
+func (c difference) verdict(more bool) string {
 	switch {
 	case c.tooFew:
 		return "too few rounds to tell"
@@ -191,10 +191,10 @@ func (c comparison) verdict(more bool) string {
 // diffTable is a metric of a table.
 type diffTable struct {
 	table, metric string
-	rows          []*comparison
+	rows          []*difference
 }
 
-// diff is a comparison under way.
+// diff is a difference under way.
 type diff struct {
 	diffOptions
 	out    io.Writer
@@ -257,8 +257,8 @@ func (d *diff) compareMetric(was, is *dataTable, metric string) {
 	}
 }
 
-func (d *diff) rows() []*comparison {
-	var all []*comparison
+func (d *diff) rows() []*difference {
+	var all []*difference
 	for _, t := range d.tables {
 		all = append(all, t.rows...)
 	}
@@ -270,8 +270,8 @@ func (d *diff) count() int { return len(d.rows()) }
 // correct gives every row that could differ its q: the least rate of false
 // discoveries at which the row would still count among them.
 func (d *diff) correct() {
-	rows := slices.DeleteFunc(d.rows(), func(c *comparison) bool { return c.tooFew })
-	slices.SortStableFunc(rows, func(a, b *comparison) int { return cmp.Compare(a.p, b.p) })
+	rows := slices.DeleteFunc(d.rows(), func(c *difference) bool { return c.tooFew })
+	slices.SortStableFunc(rows, func(a, b *difference) int { return cmp.Compare(a.p, b.p) })
 	q := 1.0
 	for i, c := range slices.Backward(rows) {
 		q = min(q, c.p*float64(len(rows))/float64(i+1))
@@ -298,7 +298,7 @@ func (t diffTable) print(w io.Writer, locks []string, all bool) {
 		width = max(width, len(c.cell))
 	}
 	row := fmt.Sprintf("%%-%ds  %%-16s %%9s %%9s %%9s %%6s %%6s %%5s  %%s", width)
-	shown := slices.DeleteFunc(slices.Clone(t.rows), func(c *comparison) bool { return c.noise() && !all })
+	shown := slices.DeleteFunc(slices.Clone(t.rows), func(c *difference) bool { return c.noise() && !all })
 	if len(shown) > 0 {
 		printRow(w, row, "cell", "lock", "old", "new", "change", "p", "q", "n", "")
 	}

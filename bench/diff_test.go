@@ -149,7 +149,7 @@ func TestLeastP(t *testing.T) {
 
 // The example of four p-values worked by hand.
 func TestCorrect(t *testing.T) {
-	d := diff{tables: []diffTable{{rows: []*comparison{
+	d := diff{tables: []diffTable{{rows: []*difference{
 		{p: 0.04}, {p: 0.01}, {p: 0.001, tooFew: true, q: 1}, {p: 0.03}, {p: 0.5},
 	}}}}
 	d.correct()
@@ -158,7 +158,7 @@ func TestCorrect(t *testing.T) {
 		got = append(got, fmt.Sprintf("%.4f", c.q))
 	}
 	assert.Equal(t, "0.0533 0.0400 1.0000 0.0533 0.5000", strings.Join(got, " "))
-	assert.Equal(t, "better ?", comparison{old: 1, new: 2, p: 0.04, q: 0.0533}.verdict(true))
-	assert.Equal(t, "worse", comparison{old: 1, new: 2, p: 0.01, q: 0.04}.verdict(false))
-	assert.Equal(t, "from 0", comparison{new: 2, p: 0.01}.change())
+	assert.Equal(t, "better ?", difference{old: 1, new: 2, p: 0.04, q: 0.0533}.verdict(true))
+	assert.Equal(t, "worse", difference{old: 1, new: 2, p: 0.01, q: 0.04}.verdict(false))
+	assert.Equal(t, "from 0", difference{new: 2, p: 0.01}.change())
 }

@@ -140,7 +140,7 @@ func (o options) roundTime(c cell) time.Duration {
 func (s *session) load(c cell) load {
 	return load{
 		procs:     c.procs,
-		readPcts:  uniform(c.goroutines, c.readPct),
+		readPcts:  uniform(c.goroutines, float64(c.readPct)),
 		steps:     s.sizes[c.size].steps,
 		pause:     pauses[c.pause],
 		urgent:    c.urgent,

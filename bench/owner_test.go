@@ -90,7 +90,7 @@ func TestLoops(t *testing.T) {
 }
 
 func TestRunBesides(t *testing.T) {
-	ld := load{procs: 2, readPcts: []int{0, 100}, dur: 20 * time.Millisecond, burners: 2, burnSteps: 100}
+	ld := load{procs: 2, readPcts: []float64{0, 100}, dur: 20 * time.Millisecond, burners: 2, burnSteps: 100}
 	paused := make(chan bool, 1)
 	ld.pause = func() {
 		select {

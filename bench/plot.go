@@ -117,23 +117,23 @@ func (f *drawing) draw(c draw.Canvas, rows int) {
 	}
 }
 
-// point is a median and its spread.
-type point struct {
+// curvePoint is a median and its spread.
+type curvePoint struct {
 	x float64
 	y ratio
 }
 
-// curve is what a lock did.
-type curve struct {
+// lockCurve is what a lock did.
+type lockCurve struct {
 	lock   string
-	points []point
+	points []curvePoint
 }
 
 // panel is a diagram of curves.
 type panel struct {
 	title, x string
 	xs, ys   scale
-	curves   []curve
+	curves   []lockCurve
 }
 
 // addPanel draws the curves into a panel of their own, and names their locks in
@@ -171,7 +171,7 @@ func (f *drawing) addPanel(pl panel) error {
 	return nil
 }
 
-func (f *drawing) addCurve(p *plot.Plot, c curve, xs, ys scale, shift float64) error {
+func (f *drawing) addCurve(p *plot.Plot, c lockCurve, xs, ys scale, shift float64) error {
 	st := styleOf(c.lock)
 	var data struct {
 		plotter.XYs

@@ -68,7 +68,7 @@ var waitScale = scale{log: true, label: waitText}
 const wide = 20
 
 // amountScale is linear unless the values are too far apart.
-func amountScale(curves []curve) scale {
+func amountScale(curves []lockCurve) scale {
 	low, high := math.Inf(1), 0.0
 	for _, c := range curves {
 		for _, p := range c.points {
@@ -79,17 +79,17 @@ func amountScale(curves []curve) scale {
 }
 
 // curvesOver are a metric of all locks over the cells that have a place.
-func (t *dataTable) curvesOver(metric string, place map[string]float64) []curve {
-	var curves []curve
+func (t *dataTable) curvesOver(metric string, place map[string]float64) []lockCurve {
+	var curves []lockCurve
 	for _, lock := range t.locks {
-		c := curve{lock: lock}
+		c := lockCurve{lock: lock}
 		for _, cell := range t.cells {
 			if x, there := place[cell]; there {
 				c.add(x, metric, t.rounds(cell, lock, metric))
 			}
 		}
 		if len(c.points) > 0 {
-			slices.SortFunc(c.points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
+			slices.SortFunc(c.points, func(a, b curvePoint) int { return cmp.Compare(a.x, b.x) })
 			curves = append(curves, c)
 		}
 	}
@@ -98,7 +98,7 @@ func (t *dataTable) curvesOver(metric string, place map[string]float64) []curve 
 
 // add adds a point, if the metric is known. Times of 0, which are below the
 // clock's step, stand at 1 ns, as their axis is logarithmic.
-func (c *curve) add(x float64, metric string, rounds []float64) {
+func (c *lockCurve) add(x float64, metric string, rounds []float64) {
 	y := overRounds(rounds)
 	if !y.known() {
 		return
@@ -106,7 +106,7 @@ func (c *curve) add(x float64, metric string, rounds []float64) {
 	if isTime(metric) {
 		y = ratio{max(1, y.median), max(1, y.min), max(1, y.max)}
 	}
-	c.points = append(c.points, point{x, y})
+	c.points = append(c.points, curvePoint{x, y})
 }
 
 func isTime(metric string) bool { return strings.HasSuffix(metric, "-ns") }
@@ -229,10 +229,10 @@ func (t *dataTable) quantilePictures() ([]picture, error) {
 	return pictures, nil
 }
 
-func (t *dataTable) quantileCurves(cell, class string) []curve {
-	var curves []curve
+func (t *dataTable) quantileCurves(cell, class string) []lockCurve {
+	var curves []lockCurve
 	for _, lock := range t.locks {
-		c := curve{lock: lock}
+		c := lockCurve{lock: lock}
 		for _, stat := range waitStats {
 			if x, there := quantileAt[stat]; there {
 				metric := class + "-" + stat

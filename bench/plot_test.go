@@ -92,7 +92,7 @@ func TestStyles(t *testing.T) {
 	assert.Equal(t, len(curveColors), len(curveShapes))
 }
 
-func sweepTable(name string, xs []float64, metrics ...string) *dataTable {
+func sweptTable(name string, xs []float64, metrics ...string) *dataTable {
 	var records []record
 	for _, x := range xs {
 		for _, lock := range []string{"rwsem", "sync"} {
@@ -111,15 +111,15 @@ func TestPictures(t *testing.T) {
 		table *dataTable
 		want  []string
 	}{
-		"unlock":          {sweepTable("unlock", []float64{0, 1, 1024}, "unlock-p50-ns", "last-p50-ns"), []string{"unlock"}},
-		"one point":       {sweepTable("unlock", []float64{5}, "unlock-p50-ns"), []string{"unlock"}},
-		"only zero":       {sweepTable("unlock", []float64{0}, "unlock-p50-ns"), nil},
-		"nothing to draw": {sweepTable("unlock", []float64{1}, "widgets"), nil},
-		"not drawn":       {sweepTable("latency", []float64{1}, "read-p99-ns"), nil},
-		"no quantiles":    {sweepTable("closed", []float64{1}, metricThroughput), nil},
-		"sweep":           {sweepTable("sweep/a b", []float64{1, 2}, metricThroughput, metricCPU, "read-p99.9-ns"), []string{"sweep-a-b"}},
-		"quantiles":       {sweepTable("scheduled", []float64{1, 2}, "read-p50-ns", "read-max-ns", "write-p99-ns"), []string{"scheduled-1", "scheduled-2"}},
-		"not of the grid": {sweepTable("grid", []float64{1}, metricThroughput), nil},
+		"unlock":          {sweptTable("unlock", []float64{0, 1, 1024}, "unlock-p50-ns", "last-p50-ns"), []string{"unlock"}},
+		"one point":       {sweptTable("unlock", []float64{5}, "unlock-p50-ns"), []string{"unlock"}},
+		"only zero":       {sweptTable("unlock", []float64{0}, "unlock-p50-ns"), nil},
+		"nothing to draw": {sweptTable("unlock", []float64{1}, "widgets"), nil},
+		"not drawn":       {sweptTable("latency", []float64{1}, "read-p99-ns"), nil},
+		"no quantiles":    {sweptTable("closed", []float64{1}, metricThroughput), nil},
+		"sweep":           {sweptTable("sweep/a b", []float64{1, 2}, metricThroughput, metricCPU, "read-p99.9-ns"), []string{"sweep-a-b"}},
+		"quantiles":       {sweptTable("scheduled", []float64{1, 2}, "read-p50-ns", "read-max-ns", "write-p99-ns"), []string{"scheduled-1", "scheduled-2"}},
+		"not of the grid": {sweptTable("grid", []float64{1}, metricThroughput), nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -158,12 +158,12 @@ func checkPicture(t *testing.T, p picture) {
 
 // What was too short to measure, or did not happen at all, is drawn all the same.
 func TestZeroes(t *testing.T) {
-	var c curve
+	var c lockCurve
 	c.add(1, "read-p50-ns", []float64{0, 0, 40})
 	c.add(2, metricThroughput, []float64{0, 3, 2})
 	c.add(3, metricThroughput, nil)
-	assert.Equal(t, []point{{1, ratio{1, 1, 40}}, {2, ratio{2, 0, 3}}}, c.points)
-	assert.False(t, amountScale([]curve{c}).log)
+	assert.Equal(t, []curvePoint{{1, ratio{1, 1, 40}}, {2, ratio{2, 0, 3}}}, c.points)
+	assert.False(t, amountScale([]lockCurve{c}).log)
 }
 
 func TestHeat(t *testing.T) {

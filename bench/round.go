@@ -67,11 +67,11 @@ type worker struct {
 
 // load is what the goroutines of a round do.
 type load struct {
-	procs    int    // GOMAXPROCS
-	readPcts []int  // each goroutine's share of reads
-	steps    int    // of each critical section
-	pause    func() // what each does instead, if not nil
-	urgent   bool   // writers are urgent
+	procs    int       // GOMAXPROCS
+	readPcts []float64 // each goroutine's share of reads
+	steps    int       // of each critical section
+	pause    func()    // what each does instead, if not nil
+	urgent   bool      // writers are urgent
 	dur      time.Duration
 
 	roles []role // instead of readPcts, steps, pause and urgent, if not nil
@@ -81,7 +81,7 @@ type load struct {
 
 // role is what one goroutine of a round does.
 type role struct {
-	readPct int
+	readPct float64
 	steps   int    // of each critical section
 	outside int    // steps of the work after each, outside
 	pause   func() // what each section is instead, if not nil
@@ -101,7 +101,10 @@ func (ld load) everyRole() []role {
 }
 
 // uniform is the read share of n goroutines that all do the same.
-func uniform(n, readPct int) []int { return slices.Repeat([]int{readPct}, n) }
+func uniform(n int, readPct float64) []float64 { return slices.Repeat([]float64{readPct}, n) }
+
+// drawsBelow bounds the draws of 32 bits that make up a percentage of them all.
+func drawsBelow(pct float64) uint64 { return uint64(pct * (1 << 32) / 100) }
 
 // tally is the outcome of a round.
 type tally struct {
@@ -133,7 +136,7 @@ func (ld load) run(kind lockKind, timings []timing) tally {
 	ready.Add(len(workers))
 	for i := range workers {
 		w := &workers[i]
-		w.readBelow = uint64(roles[i].readPct) << 32 / 100
+		w.readBelow = drawsBelow(roles[i].readPct)
 		w.seed = uint64(i+1) * 0x9E3779B97F4A7C15
 		w.steps, w.outside = roles[i].steps, roles[i].outside
 		w.pause = roles[i].pause

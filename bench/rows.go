@@ -148,7 +148,7 @@ func (e *experiment) keep(scenes *regexp.Regexp) {
 	e.scenes = slices.DeleteFunc(e.scenes, func(sc scene) bool { return !scenes.MatchString(sc.Name) })
 	for i := range e.comparisons {
 		c := &e.comparisons[i]
-		c.points = slices.DeleteFunc(c.points, func(p point) bool { return !scenes.MatchString(p.scene) })
+		c.points = slices.DeleteFunc(c.points, func(p rowPoint) bool { return !scenes.MatchString(p.scene) })
 	}
 }
 
@@ -312,7 +312,7 @@ func (e *experiment) scene(name string) scene {
 
 // values are a side's figures for a point, by rounds; none if it failed or was
 // not run.
-func (res *results) values(e *experiment, side int, p point) []float64 {
+func (res *results) values(e *experiment, side int, p rowPoint) []float64 {
 	if res == nil || res.variants[side].failed {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (sc scene) load() load {
 }
 
 func (c crew) role() role {
-	r := role{readPct: c.ReadPct, steps: c.Steps, outside: c.Outside, urgent: c.Urgent}
+	r := role{readPct: float64(c.ReadPct), steps: c.Steps, outside: c.Outside, urgent: c.Urgent}
 	if c.Sleep > 0 {
 		r.pause = func() { time.Sleep(c.Sleep) }
 	}

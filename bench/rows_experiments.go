@@ -37,11 +37,11 @@ type experiment struct {
 type comparison struct {
 	before, after int
 	curve         bool // the points are of one kind, so that they have a mean
-	points        []point
+	points        []rowPoint
 }
 
-// point is a line of a comparison's table.
-type point struct {
+// rowPoint is a line of a comparison's table.
+type rowPoint struct {
 	label     string
 	scene     string
 	measure   measure
@@ -97,15 +97,15 @@ func cpuFor(i int, name string) measure {
 }
 
 // sharePoints are how a crew's operations were spread over its goroutines.
-func sharePoints(sc scene, i int, name string, published shares) []point {
-	one := func(which string, of func(share) float64) point {
+func sharePoints(sc scene, i int, name string, published shares) []rowPoint {
+	one := func(which string, of func(share) float64) rowPoint {
 		m := measure{name + "-" + which + "-ops/s", which + " in 5 s", sharesTime, func(sc scene, o outcome) float64 {
 			// Who never came counts as who came once, so that there is a ratio.
 			return max(1, of(shareOf(crewTally(sc, o.Tally, i).Ops))) / o.Tally.Elapsed.Seconds()
 		}}
-		return point{name + ", each", sc.Name, m, figures{before: of(published.before), after: of(published.after)}}
+		return rowPoint{name + ", each", sc.Name, m, figures{before: of(published.before), after: of(published.after)}}
 	}
-	return []point{
+	return []rowPoint{
 		one("min", func(s share) float64 { return s.min }),
 		one("mean", func(s share) float64 { return s.mean }),
 		one("max", func(s share) float64 { return s.max }),
@@ -218,7 +218,7 @@ func (s *setup) oneCurve(row, name string, c curve, sides []side, compare [][2]i
 		for k := range compare {
 			cmp := &e.comparisons[k]
 			cmp.before, cmp.after = compare[k][0], compare[k][1]
-			cmp.points = append(cmp.points, point{fmt.Sprint(n), sc.Name, throughput, figures{before: c.before[i], after: c.after[i]}})
+			cmp.points = append(cmp.points, rowPoint{fmt.Sprint(n), sc.Name, throughput, figures{before: c.before[i], after: c.after[i]}})
 		}
 	}
 	return e
@@ -241,7 +241,7 @@ func stepsName(name string, steps int) string { return fmt.Sprintf("%s, %d steps
 var offOn = [][2]int{{1, 0}}
 
 // oneScene is an experiment with few points, none of which is like another.
-func oneScene(row, name, off string, sc scene, points ...point) experiment {
+func oneScene(row, name, off string, sc scene, points ...rowPoint) experiment {
 	return experiment{
 		row: row, name: name, sides: []side{asItIs, setTo(off)}, scenes: []scene{sc},
 		comparisons: []comparison{{before: 1, after: 0, points: points}},
@@ -322,7 +322,7 @@ func (s *setup) rowA7() []experiment {
 		all = append(all, early)
 	}
 	relay := scene{Name: "relay", Procs: s.procs, RelayWaits: s.sized(20, 5), Dur: s.starvingTime()}
-	last := oneScene("A7", "a writer under a relay of readers", "handoff=0", relay, point{"writer", relay.Name, writerWait, figures{}})
+	last := oneScene("A7", "a writer under a relay of readers", "handoff=0", relay, rowPoint{"writer", relay.Name, writerWait, figures{}})
 	last.note = fmt.Sprintf("A round ends after %v, and with it a wait that would have been longer.", relay.Dur)
 	return append(all, last)
 }
@@ -344,8 +344,8 @@ func (s *setup) rowA13() []experiment {
 	slow := s.long(s.scene("slow-reader1+writers8",
 		crew{N: 1, ReadPct: 100, Steps: s.stepsFor(200 * time.Microsecond)}, crew{N: 8, Steps: s.steps[0]}))
 	e := oneScene("A13", "one reader of 200 us among 8 writers", "writerspin=0", slow,
-		point{"reader", slow.Name, throughputOf(0, "readers"), figures{}},
-		point{"writers", slow.Name, throughputOf(1, "writers"), figures{}})
+		rowPoint{"reader", slow.Name, throughputOf(0, "readers"), figures{}},
+		rowPoint{"writers", slow.Name, throughputOf(1, "writers"), figures{}})
 	e.needs = 2
 	return append(all, e)
 }
@@ -368,8 +368,8 @@ func (s *setup) rowA14() []experiment {
 	}
 	staggered := s.long(s.scene("writers8+staggered-readers8", crews...))
 	e := oneScene("A14", "8 writers, 8 readers that sleep 50 to 400 us inside", off, staggered,
-		point{"writers", staggered.Name, throughputOf(0, "writers"), figures{}},
-		point{"all", staggered.Name, throughput, figures{}})
+		rowPoint{"writers", staggered.Name, throughputOf(0, "writers"), figures{}},
+		rowPoint{"all", staggered.Name, throughput, figures{}})
 	e.needs = 2
 	return []experiment{faults, short, e}
 }
@@ -412,8 +412,8 @@ func (s *setup) rowAll() []experiment {
 	long := s.long(s.scene("long-readers22+writers22",
 		crew{N: 22, ReadPct: 100, Steps: s.stepsFor(50 * time.Microsecond)}, crew{N: 22, Steps: s.steps[0]}))
 	e := oneScene("all", "22 readers of 50 us, 22 writers", plainQueue, long,
-		point{"readers", long.Name, throughputOf(0, "readers"), figures{}},
-		point{"writers", long.Name, throughputOf(1, "writers"), figures{}})
+		rowPoint{"readers", long.Name, throughputOf(0, "readers"), figures{}},
+		rowPoint{"writers", long.Name, throughputOf(1, "writers"), figures{}})
 	e.note = "Where it may lose: reader groups get smaller."
 	for i := range all {
 		all[i].needs = 2
@@ -440,7 +440,7 @@ func (s *setup) rowB() []experiment {
 			"among the top afterwards, of which the first had %.2f. With burners, what is not spun away shows in what they get done.",
 			publishedB.rwsem, publishedB.mutex, publishedB.topEntry),
 		sides: []side{on, off}, scenes: []scene{alone, beset},
-		comparisons: []comparison{{before: 1, after: 0, points: []point{
+		comparisons: []comparison{{before: 1, after: 0, points: []rowPoint{
 			{"alone", alone.Name, received, figures{}},
 			{"alone", alone.Name, cpuFor(1, "received"), figures{before: publishedB.rwsem, falls: true}},
 			{"with burners", beset.Name, received, figures{}},
@@ -456,8 +456,8 @@ func (s *setup) rowC() []experiment {
 	read, write := s.stepsFor(3*time.Microsecond), s.steps[0]
 	both := s.long(s.scene("random-read+write", crew{N: 8, ReadPct: 100, Steps: read}, crew{N: 8, Steps: write}))
 	mostly := s.long(s.scene("random-write", crew{N: 2, ReadPct: 100, Steps: read}, crew{N: 14, Steps: write}))
-	points := func(published func(figures) figures) []point {
-		return []point{
+	points := func(published func(figures) figures) []rowPoint {
+		return []rowPoint{
 			{"random read+write", both.Name, throughput, published(publishedC.readWrite)},
 			{"random write", mostly.Name, throughput, published(publishedC.write)},
 		}
@@ -507,8 +507,8 @@ func (s *setup) rowE() []experiment {
 	sc := s.scene("g7000/outside", crew{N: 7000, ReadPct: 10, Steps: inside, Outside: outside})
 	sc.Dur = s.starvingTime()
 	jobs, slow := publishedE.jobs, publishedE.slowPath
-	at := func(before, after int) []point {
-		return []point{{"7000", sc.Name, throughput, figures{before: jobs[before], after: jobs[after]}}}
+	at := func(before, after int) []rowPoint {
+		return []rowPoint{{"7000", sc.Name, throughput, figures{before: jobs[before], after: jobs[after]}}}
 	}
 	return []experiment{{
 		row: "E", name: "7000 goroutines, 90 % writes, work outside", needs: 2,

@@ -84,7 +84,7 @@ type comparing struct {
 }
 
 // quotients are after to before, and of the twin, for a point by rounds.
-func (c comparing) quotients(p point) (ours, twin []float64) {
+func (c comparing) quotients(p rowPoint) (ours, twin []float64) {
 	ours = quotients(c.res.values(c.e, c.after, p), c.res.values(c.e, c.before, p))
 	twin = quotients(c.res.values(c.e, len(c.e.sides), p), c.res.values(c.e, 0, p))
 	return ours, twin
@@ -103,7 +103,7 @@ func (c comparing) judge(published figures, ours, twin []float64, lessIsBetter b
 	return j
 }
 
-func (c comparing) point(p point) judged {
+func (c comparing) point(p rowPoint) judged {
 	ours, twin := c.quotients(p)
 	return c.judge(p.published, ours, twin, !moreIsBetter(p.measure.metric))
 }

@@ -76,11 +76,11 @@ func calibrate(sizes []sectionSize) []sectionSize {
 	for i := range sizes {
 		s := &sizes[i]
 		want := float64(s.want.Nanoseconds())
-		s.steps = max(1, int((want-call)/step))
+		s.steps = max(0, int((want-call)/step))
 		s.measured = sectionTime(s.steps)
 		// The first steps partly hide behind the call.
 		for s.measured < want-step/2 {
-			s.steps++
+			s.steps += max(1, int((want-s.measured)/step))
 			s.measured = sectionTime(s.steps)
 		}
 	}
