@@ -1,3 +1,15 @@
+// The benchmarks name their locks as go run ./bench does: rwsem, sync
+// (sync.RWMutex) and mutex (sync.Mutex). This is a sweep over processors, of
+// six minutes:
+//
+//	go test -run '^$' -bench . -cpu 1,2,4,8 .
+//
+// With -count 6 and its output in a file, benchstat compares the locks:
+//
+//	go run golang.org/x/perf/cmd/benchstat@latest -col '/lock@(sync rwsem mutex)' FILE
+//
+// -bench Contended leaves out the calls that nobody competes with.
+
 package rwsem_test
 
 //lint:file-ignore SA2001 Empty sections are the subject here.
@@ -35,7 +47,7 @@ func BenchmarkRWMutex(b *testing.B) {
 			mu.RUnlock()
 		}
 	})
-	b.Run("lock=sync.RWMutex/op=read", func(b *testing.B) {
+	b.Run("lock=sync/op=read", func(b *testing.B) {
 		var mu sync.RWMutex
 		for b.Loop() {
 			mu.RLock()
@@ -49,14 +61,14 @@ func BenchmarkRWMutex(b *testing.B) {
 			mu.Unlock()
 		}
 	})
-	b.Run("lock=sync.RWMutex/op=write", func(b *testing.B) {
+	b.Run("lock=sync/op=write", func(b *testing.B) {
 		var mu sync.RWMutex
 		for b.Loop() {
 			mu.Lock()
 			mu.Unlock()
 		}
 	})
-	b.Run("lock=sync.Mutex/op=write", func(b *testing.B) {
+	b.Run("lock=mutex/op=write", func(b *testing.B) {
 		var mu sync.Mutex
 		for b.Loop() {
 			mu.Lock()
@@ -70,7 +82,7 @@ func BenchmarkRWMutex(b *testing.B) {
 			mu.RUnlock()
 		}
 	})
-	b.Run("lock=sync.RWMutex/op=tryread", func(b *testing.B) {
+	b.Run("lock=sync/op=tryread", func(b *testing.B) {
 		var mu sync.RWMutex
 		for b.Loop() {
 			mu.TryRLock()
@@ -84,7 +96,7 @@ func BenchmarkRWMutex(b *testing.B) {
 			mu.Unlock()
 		}
 	})
-	b.Run("lock=sync.RWMutex/op=trywrite", func(b *testing.B) {
+	b.Run("lock=sync/op=trywrite", func(b *testing.B) {
 		var mu sync.RWMutex
 		for b.Loop() {
 			mu.TryLock()
@@ -101,23 +113,25 @@ func BenchmarkRWMutex(b *testing.B) {
 	})
 }
 
-// BenchmarkContended measures mixes of reads and writes on one lock. go run
-// ./bench from the root has more, with latency and fairness.
+// BenchmarkContended measures mixes of reads and writes on one lock, with
+// parallelism times GOMAXPROCS goroutines and work accesses to shared memory
+// in each section. go run ./bench sweep from the root has more, with latency
+// and fairness.
 func BenchmarkContended(b *testing.B) {
 	locks := []struct {
 		name string
 		make func() rwLock
 	}{
 		{"rwsem", func() rwLock { return new(rwsem.RWMutex) }},
-		{"sync.RWMutex", func() rwLock { return new(sync.RWMutex) }},
-		{"sync.Mutex", func() rwLock { return new(plainMutex) }},
+		{"sync", func() rwLock { return new(sync.RWMutex) }},
+		{"mutex", func() rwLock { return new(plainMutex) }},
 	}
 	for _, reads := range []int{100, 99, 90, 50, 0} {
 		for _, work := range []int{0, 100} {
-			for _, goroutines := range []int{1, 8} {
+			for _, parallelism := range []int{1, 8} {
 				for _, lock := range locks {
-					b.Run(fmt.Sprintf("lock=%s/reads=%d/work=%d/parallelism=%d", lock.name, reads, work, goroutines), func(b *testing.B) {
-						contend(b, lock.make(), reads, work, goroutines)
+					b.Run(fmt.Sprintf("lock=%s/reads=%d/work=%d/parallelism=%d", lock.name, reads, work, parallelism), func(b *testing.B) {
+						contend(b, lock.make(), reads, work, parallelism)
 					})
 				}
 			}
@@ -125,22 +139,22 @@ func BenchmarkContended(b *testing.B) {
 	}
 }
 
-func contend(b *testing.B, mu rwLock, reads, work, goroutines int) {
+func contend(b *testing.B, mu rwLock, reads, work, parallelism int) {
 	var shared [8]uint64
-	b.SetParallelism(goroutines)
+	b.SetParallelism(parallelism)
 	b.RunParallel(func(pb *testing.PB) {
 		rng := rand.NewPCG(rand.Uint64(), rand.Uint64())
 		var sum uint64
 		for pb.Next() {
 			if int(rng.Uint64()%100) < reads {
 				mu.RLock()
-				for i := range work + 1 {
+				for i := range work {
 					sum += shared[i%len(shared)]
 				}
 				mu.RUnlock()
 			} else {
 				mu.Lock()
-				for i := range work + 1 {
+				for i := range work {
 					shared[i%len(shared)]++
 				}
 				mu.Unlock()
