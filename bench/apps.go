@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -33,8 +34,9 @@ time, each lock in a process of its own:
 The columns:
 
     ratio    time with ours to time with std, the median over the rounds of one
-             round's quotient: below 1x is better. A "~" behind it: no further
-             from 1x than std again was in its worst round, which is noise.
+             round's quotient: below 1x is better. A "~" behind it: this may be
+             noise, for it is no further from 1x than std again was in its worst
+             round, or the rounds disagree on which is faster
     spread   the least and the greatest of these quotients
     noise    the same of std again to std
     ceiling  none to std; "-" where a benchmark needs its lock, for it writes
@@ -98,7 +100,7 @@ func appsCommand(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a.ctx = ctx
 	if err := a.findRoot(); err != nil {

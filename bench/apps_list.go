@@ -66,6 +66,8 @@ var apps = []app{
 	},
 	{
 		module: "github.com/tidwall/buntdb", version: "v1.3.0",
+		// A goroutine of each database writes once a second. By then these are
+		// done with it, and so can do without a lock.
 		packages: []appPackage{{
 			benchmarks: "_Get_1 _Get_10 _Set_NoPersist_Sequential_1 _Set_NoPersist_Random_1 _Ascend_1 _Descend_10",
 			quick:      "_Get_1 _Set_NoPersist_Sequential_1",

@@ -27,7 +27,7 @@ var appLocks = []string{lockStd, lockOurs, lockTwin, lockNone}
 // Guesses, for the time left.
 const (
 	prepareTime = 2 * time.Second
-	buildTime   = 8 * time.Second
+	buildTime   = 4 * time.Second
 	processTime = 100 * time.Millisecond // of a benchmark's process, beside what it repeats
 )
 

@@ -18,13 +18,13 @@ func (b *appBenchmark) noise() float64 {
 	return max(1, twin.max, 1/twin.min)
 }
 
-// outcome is -1 where our lock is faster by more than noise, 1 where it is
-// slower, and else 0.
+// outcome is -1 where our lock is faster by more than noise and in every round,
+// 1 where it is slower, and else 0.
 func (b *appBenchmark) outcome() int {
-	switch r := b.ratio(lockOurs).median; {
-	case r*b.noise() < 1:
+	switch r := b.ratio(lockOurs); {
+	case r.median*b.noise() < 1 && r.max < 1:
 		return -1
-	case r > b.noise():
+	case r.median > b.noise() && r.min > 1:
 		return 1
 	default:
 		return 0

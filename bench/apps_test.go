@@ -235,17 +235,19 @@ func TestAppsTable(t *testing.T) {
 			benchmarkOf("Lost", []float64{1, 1, 1.1}, []float64{1.2, 1.2, 1.3}, []float64{0.9, 0.8, 0.8}),
 			// The noise counts both ways: 0.8x might as well have been 1.25x.
 			benchmarkOf("Noisy", []float64{1, 0.8, 1}, []float64{1.2, 1.2, 1.2}, []float64{0.85, 0.85, 0.85}),
+			benchmarkOf("Divided", []float64{1, 1, 1}, []float64{0.5, 0.5, 1.1}, []float64{0.1, 0.1, 0.1}),
 			benchmarkOf("Racing", []float64{1, 1, 1}, []float64{1, 1, 1}, nil),
 			benchmarkOf("Crashing", []float64{1, 1, 1}, []float64{0.9, 0.9, 0.9}, nil),
 		},
 	}
-	p.benchmarks[3].noCeiling = needsLock
-	p.benchmarks[4].noCeiling = "without a lock: panic: x"
+	p.benchmarks[4].noCeiling = needsLock
+	p.benchmarks[5].noCeiling = "without a lock: panic: x"
 	p.table()
 	for _, want := range []*regexp.Regexp{
 		line("Won", "200.0", "120.0", "0.60x", "0.50..0.70", "0.95..1.00", "0.20x", "50%", "target <= 0.50x: short"),
 		line("Lost", "200.0", "240.0", "1.20x", "1.20..1.30", "1.00..1.10", "0.80x", "-100%", "target <= 1.00x: short"),
 		line("Noisy", "200.0", "240.0", "1.20x~", "1.20..1.20", "0.80..1.00", "0.85x", "-"),
+		line("Divided", "200.0", "100.0", "0.50x~", "0.50..1.10", "1.00..1.00", "0.10x", "56%"),
 		line("Racing", "200.0", "200.0", "1.00x~", "1.00..1.00", "1.00..1.00", "-", "-"),
 		line("Crashing", "200.0", "180.0", "0.90x", "0.90..0.90", "1.00..1.00", "-", "-"),
 		regexp.MustCompile(`(?m)^no ceiling \(several goroutines write\): Racing$`),
@@ -256,10 +258,10 @@ func TestAppsTable(t *testing.T) {
 	}
 
 	out.Reset()
-	p.benchmarks = p.benchmarks[:4]
+	p.benchmarks = p.benchmarks[:5]
 	p.programs = []*program{p, {app: app{module: "example.com/q"}, failed: true}}
 	p.summary()
-	assert.Regexp(t, line("example.com/p", "4", "1", "1", "2", "0.96x"), out.String())
+	assert.Regexp(t, line("example.com/p", "5", "1", "1", "3", "0.85x"), out.String())
 	assert.Regexp(t, line("example.com/q", "failed"), out.String())
 }
 
