@@ -252,6 +252,7 @@ func record(name string, rw *RWMutex) {
 func rlockSlow(rw *RWMutex)       { record("rlockSlow", rw) }
 func runlockMisuse(rw *RWMutex)   { record("runlockMisuse", rw) }
 func releaseSlow(rw *RWMutex)     { record("releaseSlow", rw) }
+func unlockSlow(rw *RWMutex)      { record("unlockSlow", rw) }
 func lockSlow(rw *RWMutex)        { record("lockSlow", rw) }
 func unlockMisuse(rw *RWMutex)    { record("unlockMisuse", rw) }
 func downgradeMisuse(rw *RWMutex) { record("downgradeMisuse", rw) }
@@ -403,7 +404,7 @@ var fastPaths = map[string]struct {
 	"rlockRare":   {withoutResult(rlockRare), withoutResult(rlockRareStub), []string{"false", "rlockSlow false"}},
 	"runlockRare": {leaving(runlockRare), leaving(runlockRareStub), []string{"false", "releaseSlow false", "runlockMisuse false"}},
 	"lock":        {withoutResult(lock), withoutResult(lockStub), []string{"false", "lockSlow false"}},
-	"unlock":      {withoutResult(unlock), withoutResult(unlockStub), []string{"false", "releaseSlow false", "unlockMisuse false"}},
+	"unlock":      {withoutResult(unlock), withoutResult(unlockStub), []string{"false", "unlockSlow false", "unlockMisuse false"}},
 	"downgrade":   {withoutResult(downgrade), withoutResult(downgradeStub), []string{"downgradeMisuse false", "downgradeSlow false", "false"}},
 	"tryRLock":    {tryRLock, tryRLockStub, []string{"false", "true", "tryRLockSlow false", "tryRLockSlow true"}},
 	"tryRLockExpect": {tryRLockExpect, tryRLockExpectStub,
@@ -711,8 +712,8 @@ var tailJumps = []struct {
 	{"lock", "lockSlow", flagClaim},
 	{"lock", "lockSlow", flagWaiters},
 	{"unlock", "unlockMisuse", 0},
-	{"unlock", "releaseSlow", writerLocked | flagWaiters | flagAsleep},
-	{"unlock", "releaseSlow", writerLocked | flagWaiters | flagHandoff},
+	{"unlock", "unlockSlow", writerLocked | flagWaiters | flagAsleep},
+	{"unlock", "unlockSlow", writerLocked | flagWaiters | flagHandoff},
 	{"downgrade", "downgradeMisuse", 0},
 	{"downgrade", "downgradeSlow", writerLocked | flagWaiters},
 	{"tryRLock", "tryRLockSlow", flagWaiters},

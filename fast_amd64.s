@@ -132,7 +132,7 @@ slow:
 // if old & writerLocked == 0
 // 	goto unlockMisuse
 // if old & (flagAsleep | flagHandoff) != 0
-// 	goto releaseSlow
+// 	goto unlockSlow
 TEXT ·unlock(SB), NOSPLIT, $0-8
 	MOVQ rw+0(FP), CX
 
@@ -158,7 +158,7 @@ seldom:
 	RET
 
 slow:
-	JMP ·releaseSlow(SB)
+	JMP ·unlockSlow(SB)
 
 misuse:
 	JMP ·unlockMisuse(SB)

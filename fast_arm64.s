@@ -169,7 +169,7 @@ swap2Exclusive:
 // if old & writerLocked == 0
 // 	goto unlockMisuse
 // if old & (flagAsleep | flagHandoff) != 0
-// 	goto releaseSlow
+// 	goto unlockSlow
 TEXT ·unlock(SB), NOSPLIT, $0-8
 	MOVD rw+0(FP), R0
 
@@ -202,7 +202,7 @@ seldom:
 	RET
 
 slow:
-	B ·releaseSlow(SB)
+	B ·unlockSlow(SB)
 
 misuse:
 	B ·unlockMisuse(SB)

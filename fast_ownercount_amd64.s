@@ -154,7 +154,7 @@ slow:
 // 			break
 // 		old = rw.count
 // if old & (flagAsleep | flagHandoff) != 0
-// 	goto releaseSlow
+// 	goto unlockSlow
 TEXT ·unlock(SB), NOSPLIT, $0-8
 	MOVQ rw+0(FP), CX
 	MOVQ RWMutex_count(CX), AX
@@ -178,7 +178,7 @@ loop:
 	RET
 
 slow:
-	JMP ·releaseSlow(SB)
+	JMP ·unlockSlow(SB)
 
 misuse:
 	JMP ·unlockMisuse(SB)

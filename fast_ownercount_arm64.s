@@ -187,7 +187,7 @@ swap2Exclusive:
 // 			break
 // 		old = rw.count
 // if old & (flagAsleep | flagHandoff) != 0
-// 	goto releaseSlow
+// 	goto unlockSlow
 TEXT ·unlock(SB), NOSPLIT, $0-8
 	MOVD rw+0(FP), R0
 	MOVD RWMutex_count(R0), R1
@@ -219,7 +219,7 @@ swapDone:
 	RET
 
 slow:
-	B ·releaseSlow(SB)
+	B ·unlockSlow(SB)
 
 misuse:
 	B ·unlockMisuse(SB)

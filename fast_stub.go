@@ -58,7 +58,7 @@ func unlockStub(rw *RWMutex) {
 	// Also with readers in the count, who have the lock from here on: a first
 	// waiter that is a reader joins them.
 	if old&(flagAsleep|flagHandoff) != 0 {
-		releaseSlow(rw)
+		unlockSlow(rw)
 	}
 }
 

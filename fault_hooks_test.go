@@ -103,7 +103,7 @@ func makeSecondDue(rw *RWMutex) {
 	rw.head.next.due = 0
 }
 
-func countAsShort(rw *RWMutex) { rw.addField(ctlShort, ctlShortMask, shortScore) }
+func countAsShort(rw *RWMutex) { rw.addField(ctlShort, ctlShortMask, ctlShortMask/ctlShort) }
 
 // retake releases rw, which the caller has locked for writing and for which one
 // waiter sleeps, has the waker stopped before it wakes that waiter, which is
@@ -123,6 +123,7 @@ func TestFaultCountedAfterWoken(t *testing.T) {
 	useHooks(t)
 	setHandoffTime(t, time.Hour)
 	var rw RWMutex
+	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
 	rw.Lock()
 	a := inBackground(func() { readOnce(&rw) })
 	awaitParked(t, 1)
@@ -130,7 +131,6 @@ func TestFaultCountedAfterWoken(t *testing.T) {
 	awaitParked(t, 2)
 	first := firstWaiter(&rw)
 	second := waiterBehind(&rw, first)
-	makeDue(&rw)
 	// owed is how many readers were told that they hold the lock.
 	owed := func() (n uint64) {
 		for _, w := range []*waiter{first, second} {
@@ -169,8 +169,8 @@ func TestFaultCountedAfterWoken(t *testing.T) {
 	requireRest(t, &rw)
 }
 
-// Of the readers that are let in only one can keep the lock from others before
-// it runs.
+// Unless sections are long, of the readers that are let in only one can keep the
+// lock from others before it runs.
 func TestFaultGrantedNotRunning(t *testing.T) {
 	useHooks(t)
 	setHandoffTime(t, time.Hour)
@@ -181,7 +181,6 @@ func TestFaultGrantedNotRunning(t *testing.T) {
 		r[i] = inBackground(func() { readOnce(&rw) })
 		awaitParked(t, int32(i+1))
 	}
-	makeDue(&rw)
 	wake := stopAt(t, hookWake)
 	unlock := inBackground(rw.Unlock)
 	wake.wait(t)
@@ -232,8 +231,8 @@ func TestFaultToldAfterWoken(t *testing.T) {
 	requireRest(t, &rw)
 }
 
-// A waiter is granted the lock and the processor, and sleeps on another lock
-// before its waker goes on: with the same node, which the waker must not touch.
+// A waiter is granted the lock, and sleeps on another lock before its waker goes
+// on: with the same node, which the waker must not touch.
 func TestFaultNodeTouchedAfterWake(t *testing.T) {
 	setHandoffTime(t, time.Hour)
 	for range 100 {
@@ -245,7 +244,6 @@ func TestFaultNodeTouchedAfterWake(t *testing.T) {
 			readOnce(&other)
 		})
 		awaitQueue(t, &rw, 1)
-		makeDue(&rw)
 		unlock := inBackground(rw.Unlock)
 		awaitQueue(t, &other, 1)
 		unlock.wait(t, "the waker ends")
@@ -708,7 +706,6 @@ func TestFaultDismissedThenCancelled(t *testing.T) {
 	b := inBackgroundErr(func() error { return rw.RLockContext(ctx) })
 	awaitParked(t, 2)
 	second := waiterBehind(&rw, firstWaiter(&rw))
-	makeDue(&rw)
 	wake := stopAt(t, hookWake)
 	unlock := inBackground(rw.Unlock)
 	wake.wait(t)
@@ -864,4 +861,23 @@ func TestFaultReaderJoinsSpinner(t *testing.T) {
 		rw.RUnlock()
 		requireRest(t, &rw)
 	}
+}
+
+// Writers do not spin on more readers than can run.
+func TestFaultSpinOnCrowd(t *testing.T) {
+	useHooks(t)
+	letSpin(t)
+	var rw RWMutex
+	for range maxSpinners + 1 {
+		rw.RLock()
+	}
+	raceEnter(&rw)
+	ok := rw.spinWrite(false)
+	raceLeave()
+	require.False(t, ok)
+	require.Equal(t, int32(1), faultHooks[hookSpin].passed.Load(), "one look")
+	for range maxSpinners + 1 {
+		rw.RUnlock()
+	}
+	requireRest(t, &rw)
 }

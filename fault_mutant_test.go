@@ -77,6 +77,14 @@ var faults = []fault{
 	{"read-fail guard: who was dismissed", "read-fail-rejoin", "TestFaultNarrowStorm", "purego,rwsemnarrow", 0},
 	{"subtracting one's own identity", "own-identity", "TestFaultOwnIdentity", "purego,rwsem_ownercount", 0},
 	{"subtracting one's own identity: two that unlock", "made-up-owner", "TestFaultMadeUpOwner", "purego,rwsem_ownercount", 0},
+	{"reader behind writers", "reader-behind-writers", "TestFaultReaderBehindWriters", "purego", 0},
+	{"reader behind writers: passes one again", "writer-passed-again", "TestFaultReaderBehindWriters", "purego", 0},
+	{"reader behind writers: in the writers' turn", "passed-in-their-turn", "TestFaultReaderBehindWriters", "purego", 0},
+	{"reader behind writers: never woken", "passed-keeps-handoff", "TestFaultReaderBehindWriters", "purego", 0},
+	{"passed on its way: for ever", "passed-for-ever", "TestFaultPassedOnItsWay", "purego", 0},
+	{"passed on its way: where sections are long", "passed-where-long", "TestFaultPassedOnItsWay", "purego", 0},
+	{"spin on readers that cannot run", "spin-on-crowd", "TestFaultSpinOnCrowd", "rwsemhooks", 0},
+	{"batch of 256: those who wake others", "others-not-woken", "TestFaultBatchOf256", "purego", 0},
 	{"read-fail guard: room for one", "read-fail-room", "TestFaultNarrowRoom", "purego,rwsemnarrow", 0},
 }
 

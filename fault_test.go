@@ -101,11 +101,11 @@ func awaitQueue(t *testing.T, rw *RWMutex, n int) {
 	awaitTrue(t, "waiters queue", func() bool { return queueLen(rw) == n })
 }
 
-// setHandoffTime makes waiters due after d.
+// setHandoffTime makes waiters due after d, and readers wait in line with writers.
 func setHandoffTime(t *testing.T, d time.Duration) {
-	old := policy.handoffTime
-	policy.handoffTime = d
-	t.Cleanup(func() { policy.handoffTime = old })
+	old := policy
+	policy.handoffTime, policy.readerFirst = d, false
+	t.Cleanup(func() { policy = old })
 }
 
 // letSpin lets goroutines spin on a machine with one CPU too.
@@ -130,7 +130,7 @@ func makeHandoff(t *testing.T, rw *RWMutex) {
 	t.Helper()
 	makeDue(rw)
 	raceEnter(rw)
-	due := rw.firstIsDue(0)
+	due := rw.firstIsDue(false, 0)
 	raceLeave()
 	require.True(t, due)
 	require.NotZero(t, rw.count.Load()&flagHandoff)
@@ -454,7 +454,7 @@ func TestFaultPhaseCollapse(t *testing.T) {
 	before := ReadEvents().WakeReader
 	for range 100 { // as readers that come and go without being the last do
 		raceEnter(&rw)
-		rw.wakeUp()
+		rw.wakeUp(false)
 		raceLeave()
 		require.False(t, rw.TryRLock())
 		require.False(t, rw.TryRLockFor(time.Microsecond))
@@ -641,7 +641,7 @@ func TestFaultHeirUnderReadFail(t *testing.T) {
 	require.ErrorIs(t, first.err, context.Canceled)
 	raceIgnore()
 	rw.count.Add(flagReadFail)
-	rw.wakeUp()
+	rw.wakeUp(false)
 	raceLeave()
 	second.wait(t, "the second gets the lock")
 	rw.RUnlock()
@@ -669,4 +669,121 @@ func TestFaultFirstWaiterUnknownOwner(t *testing.T) {
 		return
 	}
 	require.False(t, rw.firstMaySpin(&waiter{}, writerLocked))
+}
+
+// A reader that has waited its time goes before the writers that wait, once
+// before each of them, and not when it is the writers' turn.
+func TestFaultReaderBehindWriters(t *testing.T) {
+	old := policy
+	t.Cleanup(func() { policy = old })
+	policy.readerFirst, policy.readerTime, policy.readerEach, policy.handoffTime = true, 1, 1, time.Hour
+
+	var rw RWMutex
+	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+	var w [3]*bgCall
+	rw.Lock()
+	for i := range w {
+		w[i] = inBackground(rw.Lock)
+		awaitQueue(t, &rw, i+1)
+	}
+	// becomeWriter makes the only reader one that took the lock past the queue.
+	becomeWriter := func() {
+		c := rw.count.Load()
+		require.Equal(t, uint64(1), c>>readerShift)
+		require.True(t, rw.count.CompareAndSwap(c, c-readerBias+writerLocked))
+	}
+	read := func(queue int) *bgCall {
+		t.Helper()
+		r := inBackground(rw.RLock)
+		awaitQueue(t, &rw, queue)
+		return r
+	}
+	for range 2 { // a young writer is passed as often as readers come
+		r := read(len(w) + 1)
+		rw.count.And(^uint64(flagAsleep)) // the writer was woken
+		r2 := read(len(w) + 2)
+		rw.Unlock()
+		r.wait(t, "the reader comes before writers")
+		r2.wait(t, "the reader comes before writers")
+		rw.RUnlock()
+		becomeWriter()
+	}
+	for i := range w { // one that is due is passed once
+		left := len(w) - i
+		makeDue(&rw)
+		r := read(left + 1)
+		rw.Unlock()
+		r.wait(t, "the reader comes before a writer that is due")
+		becomeWriter()
+		late := read(left + 1)
+		rw.Unlock()
+		w[i].wait(t, "the writer has its turn")
+		require.False(t, late.done.Load())
+		rw.Unlock()
+		late.wait(t, "the late reader comes before the next writer")
+		becomeWriter()
+	}
+	rw.Unlock()
+	requireRest(t, &rw)
+
+	rw.RLock()
+	w[0] = inBackground(rw.Lock)
+	awaitQueue(t, &rw, 1)
+	makeHandoff(t, &rw)
+	r := read(2)
+	rw.RUnlock()
+	w[0].wait(t, "the writer has its turn after readers")
+	require.False(t, r.done.Load())
+	rw.Unlock()
+	r.wait(t, "the reader comes after the writer")
+	rw.RUnlock()
+	requireRest(t, &rw)
+}
+
+// Readers pass a first waiter that is due and on its way, without giving their
+// processor, but not for ever; where sections are long nobody passes it.
+func TestFaultPassedOnItsWay(t *testing.T) {
+	setHandoffTime(t, time.Hour)
+	var rw RWMutex
+	rw.Lock()
+	w := inBackground(rw.Lock)
+	awaitQueue(t, &rw, 1)
+	rw.count.And(^uint64(flagAsleep)) // as if it had been woken and did not run yet
+	rw.Unlock()
+
+	for _, state := range []struct {
+		long, late bool
+		passed     bool
+	}{{false, false, true}, {false, true, false}, {true, false, false}} {
+		rw.count.And(^uint64(flagHandoff))
+		rw.ctl.Store(0)
+		rw.steals.Store(0) // the next one looks at the first waiter's age
+		if state.long {
+			rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+		}
+		setFirstDue(&rw, nanotime())
+		if state.late {
+			setFirstDue(&rw, nanotime()-int64(2*latestTime))
+		}
+		got := rw.TryRLock()
+		require.Equal(t, state.passed, got, "%+v", state)
+		if got {
+			rw.RUnlock()
+		}
+	}
+	require.NotZero(t, rw.count.Load()&flagHandoff)
+	rw.count.Or(flagAsleep)
+	raceEnter(&rw)
+	rw.wakeUp(false)
+	raceLeave()
+	w.wait(t, "the writer gets the lock")
+	rw.Unlock()
+	requireRest(t, &rw)
+}
+
+//go:norace
+func setFirstDue(rw *RWMutex, due int64) {
+	lockWaitList(rw)
+	defer unlockWaitList(rw)
+	rw.head.due = due
 }

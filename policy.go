@@ -20,9 +20,12 @@ var policy = struct {
 	handoff     bool // handoff: a first waiter that has waited its time gets the lock
 	handoffSpin bool // handoffspin: a first waiter with handoff spins on a running writer
 	ownerCheck  bool // ownercheck: spin only on an owner that runs
+	readerFirst bool // readerfirst: where sections are not very short, a reader that has waited readerTime goes before writers
 	urgent      bool // urgent: LockUrgent differs from Lock
 
 	handoffTime time.Duration
+	readerTime  time.Duration
+	readerEach  time.Duration
 }{
 	readerSpin:  true,
 	writerSpin:  true,
@@ -34,11 +37,18 @@ var policy = struct {
 	handoffSpin: true,
 	ownerCheck:  true,
 	urgent:      true,
+	readerFirst: true,
 
 	// Between 0.1 and 1 ms the time matters little; with 4 ms, the published
 	// one, the slowest goroutine falls behind and the worst waits get longer.
 	// See DESIGN.md.
 	handoffTime: 500 * time.Microsecond,
+
+	// How long a reader that is to go before writers waits at the least, and for
+	// each reader that comes in with it: to wake one costs some microseconds of
+	// the lock's time. See DESIGN.md.
+	readerTime: 100 * time.Microsecond,
+	readerEach: 12 * time.Microsecond,
 }
 
 // longestHandoff stands for more: the sum of it and any time of the clock has to
@@ -64,6 +74,7 @@ func setPolicy(s string) (bad string) {
 		"handoffspin": &policy.handoffSpin,
 		"ownercheck":  &policy.ownerCheck,
 		"urgent":      &policy.urgent,
+		"readerfirst": &policy.readerFirst,
 	}
 	for setting := range strings.SplitSeq(s, ",") {
 		name, value, _ := strings.Cut(setting, "=")
@@ -73,6 +84,8 @@ func setPolicy(s string) (bad string) {
 			*on = value == "1"
 		case name == "handoff" && err == nil && d > 0:
 			policy.handoff, policy.handoffTime = true, min(d, longestHandoff)
+		case name == "readerfirst" && err == nil && d > 0:
+			policy.readerFirst, policy.readerTime = true, min(d, longestHandoff)
 		case bad == "" && setting != "":
 			bad = setting
 		}

@@ -29,6 +29,7 @@ var policySwitches = map[string]string{
 	"handoffspin": "handoffSpin",
 	"ownercheck":  "ownerCheck",
 	"urgent":      "urgent",
+	"readerfirst": "readerFirst",
 }
 
 func policyField(name string) bool { return reflect.ValueOf(policy).FieldByName(name).Bool() }
@@ -212,6 +213,7 @@ func TestPolicyWakeMany(t *testing.T) {
 	// Readers behind a writer come in together with those in front of it, or
 	// wait for it.
 	keepPolicy(t)
+	policy.readerFirst = false
 	for _, on := range []bool{true, false} {
 		policy.wakeMany = on
 		var rw RWMutex

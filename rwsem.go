@@ -155,8 +155,9 @@ type RWMutex struct {
 	// nothing allocates, blocks or calls foreign code.
 	waitLock sync.Mutex
 
-	// head is the first of the waiters, a ring in the order of arrival.
-	head *waiter
+	// head is the first waiter, writers the first of the writers behind it.
+	// See waiter.go.
+	head, writers *waiter
 
 	// ctl packs what spinning remembers. See spin.go.
 	ctl atomic.Uint32

@@ -9,7 +9,8 @@ import (
 // (spin.go), and else queues and sleeps (waiter.go, park_*.go).
 //
 // The policy is made for a scheduler under which a goroutine that was woken may
-// wait milliseconds for a processor:
+// wait milliseconds for a processor. What is right depends on how long sections
+// are, compared with handing the lock over; the lock keeps a score of that.
 //
 //   - A release that leaves the lock free wakes the first waiter but grants it
 //     nothing, and wakes nobody while that waiter is on its way. Until it has
@@ -17,29 +18,37 @@ import (
 //     from readers. So the lock stays with the processors that run.
 //   - A first waiter that sleeps when it is found to have waited its time is
 //     granted the lock by the release itself, which switches to it at once. To
-//     one that was woken and still waits for a processor those who meet it give
-//     theirs; to keep everybody out for it would leave the lock idle for as long.
-//   - Where sections are short the lock then is the new holder's and its
+//     one that was woken and still waits for a processor writers give theirs;
+//     where sections are long it is kept the lock free for.
+//   - Unless sections are long the lock then is the new holder's and its
 //     processor's for turnTime: what is shared is time on it, not sections.
-//   - Readers that are let in come in together: the first is granted the lock,
-//     the others are dismissed from the queue to take it as they run.
+//   - Readers that are let in come in together. Where sections are long they are
+//     all granted the lock; else only the first is, and the others are dismissed
+//     from the queue to take it as they run.
+//   - Where sections are long readers need not wait for all the writers before
+//     them: a reader that has waited its time goes before them.
 //
 // All functions that touch what waitLock guards are marked norace: see
 // race_on.go.
 
 const (
 	// turnTime is for how long at the least the first waiter leaves the lock to
-	// those to whom it was handed over, where sections are short. Without it a
-	// queue that has become old changes the lock's hands at every section, and
-	// who comes last keeps it: with 64 goroutines the slowest got half as much.
-	// Longer sections bear that, and waits get 3 to 5 times shorter.
-	turnTime = 100 * time.Microsecond
+	// those to whom it was handed over, shortTurnTime where sections are short.
+	// Without it a queue that has become old changes the lock's hands at every
+	// section, and who comes last keeps it: with 64 goroutines the slowest got
+	// half as much. Where sections are long the lock is handed on one by one.
+	turnTime      = 40 * time.Microsecond
+	shortTurnTime = 100 * time.Microsecond
+
+	// latestTime is for how long after its time readers may pass a first waiter
+	// that is on its way.
+	latestTime = time.Millisecond
 
 	// maxWake is how many readers are woken at a time, the published bound.
 	maxWake = 256
 
-	// maxLook is at how many waiters a waker looks for readers, since it holds
-	// waitLock meanwhile.
+	// maxLook is at how many waiters a dismissed reader looks for its place,
+	// since it holds waitLock meanwhile.
 	maxLook = 2 * maxWake
 )
 
@@ -110,7 +119,7 @@ func (rw *RWMutex) rlockAwake(bias uint64) (uint64, bool) {
 			}
 			rw.stepBack()
 
-		case c&flagWaiters != 0 && !passed && rw.firstIsDue(bias):
+		case c&flagWaiters != 0 && !passed && rw.firstIsDue(true, bias):
 			passed, bias = true, 0
 
 		case bias != 0 || rw.count.CompareAndSwap(c, n):
@@ -166,6 +175,7 @@ func (rw *RWMutex) rlockSpin(bias uint64) (uint64, bool) {
 		return 0, true
 	}
 	rw.addField(ctlEnable, ctlEnableMask, -1)
+	rw.noteFailure()
 	tally(evOptFail)
 	if rw.count.Load()&flagReadFail != 0 {
 		rw.backOut() // as in rlockAwake
@@ -186,7 +196,7 @@ func (rw *RWMutex) backOut() {
 		runlockMisuse(rw) // somebody else's RUnlock took this reader out
 	}
 	if wakeDue(c) {
-		rw.wakeUp()
+		rw.wakeUp(false)
 	}
 }
 
@@ -199,7 +209,7 @@ func (rw *RWMutex) lockAwake(urgent bool) bool {
 	}
 	me := self()
 	// Acquire: pairs with the release of whoever left the lock free.
-	if c&writeBlocked == 0 && (c&flagWaiters == 0 || !rw.firstIsDue(0)) && rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)) {
+	if c&writeBlocked == 0 && (c&flagWaiters == 0 || !rw.firstIsDue(false, 0)) && rw.count.CompareAndSwap(c, c&^flagClaim|writerWord(me)) {
 		hook(hookCounted)
 		rw.nameOwner(me)
 		return true
@@ -216,6 +226,7 @@ func (rw *RWMutex) lockAwake(urgent bool) bool {
 	if ok {
 		tally(evOptWLock)
 	} else {
+		rw.noteFailure()
 		tally(evOptFail)
 	}
 	return ok
@@ -240,6 +251,11 @@ func (rw *RWMutex) wait(w *waiter, bias uint64) uint32 {
 		}
 	}
 	w.settle()
+	w.wakeOthers()
+	if w.more {
+		w.more = false
+		rw.wakeUp(false)
+	}
 	if w.claimed {
 		// The claim may have come after the grant. Relaxed: a request.
 		w.claimed = false
@@ -265,7 +281,7 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 	if !again {
 		w.since = now
 	}
-	w.due = w.since + int64(policy.handoffTime)
+	w.due = w.since + int64(rw.handoffTime(w.reader))
 	w.owner = self()
 	w.word = writerWord(w.owner)
 	if policy.adaptive && rw.owner.Load()&wrNonspinnable != 0 {
@@ -283,6 +299,7 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 		return false
 	}
 	w.state.Store(waiting)
+	rw.preferReader(now, false)
 	if h := rw.head; h != nil && rw.isDue(h, now) && rw.count.Load()&flagAsleep != 0 {
 		rw.setHandoff(h)
 	}
@@ -327,10 +344,59 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 	}
 	rw.waitLock.Unlock()
 	l.wake()
-	if l.more {
-		rw.wakeUp()
-	}
 	return true
+}
+
+// handoffTime is for how long a waiter may be passed.
+//
+//go:norace
+func (rw *RWMutex) handoffTime(reader bool) time.Duration {
+	if reader && policy.readerFirst && rw.sectionsAreLong() {
+		return min(policy.readerTime, policy.handoffTime)
+	}
+	return policy.handoffTime
+}
+
+// preferReader makes the first reader the first waiter when it has waited its
+// time: readerTime, and readerEach for all that come in with it. A writer that
+// is due is passed by readers in a writer's time only and once, so that readers
+// and writers take turns. afterWriter says that a writer has just released the
+// lock. The caller holds waitLock.
+//
+//go:norace
+func (rw *RWMutex) preferReader(now int64, afterWriter bool) {
+	h := rw.head
+	if h == nil || h.reader || !policy.readerFirst {
+		return
+	}
+	r := h.next
+	if !r.reader || !rw.isDue(r, now) {
+		return
+	}
+	last := rw.writersOr(h).prev
+	if n := last.place - r.place + 1; now-r.since < int64(n)*int64(policy.readerEach) {
+		return
+	}
+	if c := rw.count.Load(); c&flagHandoff != 0 || rw.isDue(h, now) {
+		if h.passed || h.urgent || !afterWriter && c&writerLocked == 0 {
+			return
+		}
+		h.passed = true
+	}
+	rw.makeFirst(r)
+	rw.renewFirst()
+}
+
+// renewFirst says in the count that there is another first waiter, which sleeps.
+// It does not inherit handoff: it gets its own when it is due, in wakeFirst at
+// the latest. The caller holds waitLock. Relaxed: it takes nothing and gives
+// nothing.
+//
+//go:norace
+func (rw *RWMutex) renewFirst() {
+	rw.steals.Store(0) // as in startTurn
+	rw.count.Or(flagAsleep)
+	rw.count.And(^uint64(flagHandoff | flagClaim))
 }
 
 // isDue reports whether w has waited its handoff time. The caller holds
@@ -353,57 +419,72 @@ func (rw *RWMutex) setHandoff(w *waiter) {
 }
 
 // firstIsDue reports whether the first waiter has waited its handoff time, and
-// if so sees to it that it is not passed for much longer. bias is what the
-// caller has in the count, which it has not any more if the answer is yes.
+// if so sees to it that it is not passed for much longer. bias is what a reader
+// has in the count, which it has not any more if the answer is yes.
+//
+// To a waiter that is on its way writers give their processor, so that it runs;
+// to keep everybody out meanwhile would leave the lock idle. Readers pass it, for
+// latestTime: to yield may cost them all the others' slices. Where sections are
+// long nobody passes: then who meets it sleeps, which gives a processor too.
 //
 //go:norace
-func (rw *RWMutex) firstIsDue(bias uint64) bool {
+func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 	now := nanotime()
 	var l wakeList
+	yield := false
 	rw.waitLock.Lock()
+	rw.preferReader(now, false)
 	h := rw.head
 	due := h != nil && rw.isDue(h, now)
-	asleep := rw.count.Load()&flagAsleep != 0
-	if due && asleep {
-		rw.setHandoff(h)
-		rw.wakeFirst(&l)
+	if due {
+		switch {
+		case rw.count.Load()&flagAsleep != 0:
+			rw.setHandoff(h)
+			rw.wakeFirst(&l)
+		case rw.sectionsAreLong() || reader && now > h.due+int64(latestTime):
+			rw.setHandoff(h)
+		default:
+			yield = !reader
+		}
 	}
 	rw.waitLock.Unlock()
 	if due && bias != 0 {
 		rw.backOut() // before it may lose its processor
 	}
 	l.wake()
-	if l.more {
-		rw.wakeUp()
-	}
-	if due && !asleep {
+	if yield {
 		runtime.Gosched()
 	}
 	return due
 }
 
-// releaseSlow is where an unlock goes that left nobody holding the lock while
-// the first waiter sleeps or is owed the lock.
+// releaseSlow is where a reader's unlock goes that left nobody holding the lock
+// while the first waiter sleeps or is owed the lock, unlockSlow where a writer's
+// does.
 func releaseSlow(rw *RWMutex) {
 	hook(hookRelease)
-	rw.wakeUp()
+	rw.wakeUp(false)
+}
+
+func unlockSlow(rw *RWMutex) {
+	hook(hookRelease)
+	rw.wakeUp(true)
 }
 
 // downgradeSlow lets in the readers that wait, if the first waiter is one.
-func downgradeSlow(rw *RWMutex) { rw.wakeUp() }
+func downgradeSlow(rw *RWMutex) { rw.wakeUp(false) }
 
-// wakeUp applies the wake rule to the first waiter.
+// wakeUp applies the wake rule to the first waiter. afterWriter says that a
+// writer has just released the lock.
 //
 //go:norace
-func (rw *RWMutex) wakeUp() {
-	for more := true; more; {
-		var l wakeList
-		rw.waitLock.Lock()
-		rw.wakeFirst(&l)
-		rw.waitLock.Unlock()
-		l.wake()
-		more = l.more
-	}
+func (rw *RWMutex) wakeUp(afterWriter bool) {
+	var l wakeList
+	rw.waitLock.Lock()
+	rw.preferReader(nanotime(), afterWriter)
+	rw.wakeFirst(&l)
+	rw.waitLock.Unlock()
+	l.wake()
 }
 
 // wakeFirst is wakeUp's work under waitLock: whom to wake goes on l.
@@ -473,46 +554,47 @@ func (rw *RWMutex) grantWriter(w *waiter, c uint64, l *wakeList) bool {
 	if l == nil {
 		w.state.Store(granted)
 	} else {
-		l.tell(w, granted, true)
+		l.tell(w, granted)
+		l.yield = true
 	}
 	return true
 }
 
 // grantReaders gives the lock to the first waiter, a reader, unless a writer
-// holds it, and dismisses the other readers that wait, passing over writers, to
-// take it too. To count them all here would have the lock held by goroutines
-// of which the last may run milliseconds later. With yield the first is
-// switched to at once. The caller holds waitLock.
+// holds it, and lets in the other readers that wait, passing over writers. Where
+// sections are long it gives them the lock too; else it dismisses them to take
+// it, since a lock held by goroutines of which the last may run milliseconds
+// later costs many sections. With yield, and unless sections are long, the first
+// is switched to at once: the unlocker pays for that with its processor. The
+// caller holds waitLock.
 //
 //go:norace
 func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
-	// last is the first waiter that was not looked at, n the readers before it.
-	n := 0
-	last, others := rw.head, false // others stay behind
-	most := maxWake
-	if guardInReach {
-		// No more than there is room for; the first one sees for certain below.
-		room := min((flagReadFail-1-rw.count.Load())>>readerShift, maxWake)
-		most = max(1, int(room))
-	}
-	for looked := 0; looked < maxLook && n < most; looked++ {
-		if last.reader {
-			n++
-		} else {
-			others = true
-		}
-		if last = last.next; last == rw.head || others && !policy.wakeMany {
+	// n of them, last is who stands behind those.
+	n, last := 0, rw.head
+	for n < maxWake && last.reader && (policy.wakeMany || n == 0 || rw.writers == nil || last.since < rw.writers.since) {
+		n++
+		if last = last.next; last == rw.head {
 			break
 		}
 	}
-	others = others || last != rw.head
-
-	// Count it before it is told: if it ran before it counted it would take
-	// another's share out of the count when it unlocks.
+	others := last != rw.head
+	// Count them before they are told: if one ran before it counted it would
+	// take another's share out of the count when it unlocks.
+	counted := 1
+	if rw.sectionsAreLong() {
+		counted = n
+	}
 	for {
 		c := rw.count.Load()
-		m := c&^(flagHandoff|flagWaiters|flagAsleep) + readerBias
-		if m&(writerLocked|flagReadFail) != 0 {
+		if guardInReach {
+			// No more than there is room for; the first one sees for certain below.
+			room := max(1, int(min((flagReadFail-1-c)>>readerShift, maxWake)))
+			others = others || n > room
+			counted, n = min(counted, room), min(n, room)
+		}
+		m := c&^(flagHandoff|flagWaiters|flagAsleep) + uint64(counted)*readerBias
+		if c&writerLocked != 0 || m&flagReadFail != 0 {
 			return false
 		}
 		if others {
@@ -524,20 +606,19 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 		}
 	}
 	hook(hookTell)
-	w := rw.head
-	for state := uint32(granted); n > 0; state = dismissed {
-		for !w.reader {
-			w = w.next
-		}
+	for w, i := rw.head, 0; i < n; i++ {
 		next := w.next
 		rw.unlink(w)
-		l.tell(w, state, false)
+		if i < counted {
+			l.tell(w, granted)
+		} else {
+			l.tell(w, dismissed)
+		}
 		w = next
-		n--
 	}
-	l.first.yield = yield
+	l.yield = yield && !rw.sectionsAreLong()
 	rw.startTurn()
-	l.more = rw.head != nil && rw.head.reader
+	l.first.more = rw.head != nil && rw.head.reader
 	return true
 }
 
@@ -548,9 +629,15 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 //go:norace
 func (rw *RWMutex) startTurn() {
 	rw.steals.Store(0) // a new first waiter: look at its age soon
-	if h := rw.head; h != nil && rw.sectionsAreShort() {
-		h.due = max(h.due, nanotime()+int64(turnTime))
+	h := rw.head
+	if h == nil || rw.sectionsAreLong() {
+		return
 	}
+	turn := turnTime
+	if rw.sectionsAreShort() {
+		turn = shortTurnTime
+	}
+	h.due = max(h.due, nanotime()+int64(turn))
 }
 
 // tryFirst is the try of w, the first waiter, which was woken. It reports
@@ -589,6 +676,9 @@ func (rw *RWMutex) tryFirstOnce(w *waiter, maySpin bool) tryResult {
 	for w.state.Load() == waiting {
 		c := rw.count.Load()
 		switch {
+		case rw.head != w: // a reader was put first
+			rw.count.And(^uint64(flagClaim)) // Relaxed: a request.
+			result = trySleep
 		case !w.blocked(c) && w.reader:
 			rw.grantReaders(&l, false)
 			continue
@@ -609,9 +699,6 @@ func (rw *RWMutex) tryFirstOnce(w *waiter, maySpin bool) tryResult {
 	}
 	rw.waitLock.Unlock()
 	l.wake()
-	if l.more {
-		rw.wakeUp()
-	}
 	return result
 }
 
@@ -640,7 +727,7 @@ func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) bool {
 			return false
 		}
 	case ownerReader:
-		if !policy.writerSpin || w.urgent {
+		if !policy.writerSpin || w.urgent || crowded(c) {
 			return false
 		}
 	}
@@ -671,7 +758,7 @@ func tryRLockSlow(rw *RWMutex) bool {
 		switch {
 		case n&readBlocked != 0:
 			return false
-		case !passed && rw.firstIsDue(0):
+		case !passed && rw.firstIsDue(true, 0):
 			passed = true
 		case rw.count.CompareAndSwap(c, n): // Acquire, as in tryRLock.
 			return true
@@ -687,7 +774,7 @@ func tryLockSlow(rw *RWMutex) bool {
 		switch {
 		case c&writeBlocked != 0:
 			return false
-		case !passed && rw.firstIsDue(0):
+		case !passed && rw.firstIsDue(false, 0):
 			passed = true
 		case rw.count.CompareAndSwap(c, c&^flagClaim|word): // Acquire, as in tryLock.
 			rw.nameOwner(me)

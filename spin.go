@@ -74,12 +74,16 @@ func spinnersFor(cpus int) uint32 {
 }
 
 // ctl packs what spinning needs to remember, in a word that changes seldom:
-// bits 0-7 the number of spinners, bits 8-11 SetReaderSpin's enabling count,
-// bits 12-15 the score of short sections, bits 16-31 SetReaderSpin's threshold
-// in units of 100 ns, 0 meaning automatic and the largest value never.
+// bits 0-3 the number of spinners, bits 4-7 the score of long sections, bits 8-11
+// SetReaderSpin's enabling count, bits 12-15 the score of short sections, bits
+// 16-31 SetReaderSpin's threshold in units of 100 ns, 0 meaning automatic and the
+// largest value never.
 const (
 	ctlSpinner  = 1
-	ctlSpinners = 0xff
+	ctlSpinners = 0xf
+
+	ctlLong     = 1 << 4
+	ctlLongMask = 0xf << 4
 
 	ctlEnable     = 1 << 8
 	ctlEnableMask = 0xf << 8
@@ -117,7 +121,7 @@ func (rw *RWMutex) setReaderSpin(d time.Duration) {
 	case d > 0:
 		v = uint32((min(d, ctlReaderMax) + ctlReaderUnit - 1) / ctlReaderUnit)
 	}
-	const kept = ctlSpinners | ctlShortMask
+	const kept = ctlSpinners | ctlShortMask | ctlLongMask
 	for {
 		old := rw.ctl.Load()
 		if rw.ctl.CompareAndSwap(old, old&kept|ctlEnableInit|v<<ctlReaderShift) {
@@ -159,7 +163,11 @@ func (rw *RWMutex) leaveSpin() { rw.ctl.Add(^uint32(ctlSpinner - 1)) }
 const (
 	// shortScore is from which score on sections count as short.
 	shortScore = 8
-	// shortProbe: where they do, one meeting in so many still spins, to see
+	// longScore is from which score on they count as long, longRounds what has to
+	// be left of one: half a microsecond.
+	longScore  = 8
+	longRounds = 10
+	// shortProbe: where they are short, one meeting in so many still spins, to see
 	// whether that has changed.
 	shortProbe = 16
 )
@@ -195,6 +203,28 @@ func (rw *RWMutex) noteRound(round int, onReaders, claimed bool) {
 	}
 	rw.addField(ctlShort, ctlShortMask, d)
 }
+
+// sectionsAreLong is what the lock's score says: about a microsecond or more, so
+// that a section costs more than to hand the lock over.
+func (rw *RWMutex) sectionsAreLong() bool {
+	return rw.ctl.Load()&ctlLongMask >= longScore*ctlLong
+}
+
+// noteRest scores what was left of a section that a spinner met, in rounds: half
+// of the section on average. With 2, 8 and 64 goroutines on two processors
+// sections of 0.2 and 0.6 us never count as long, those of 1 us in 85 % of the
+// time and more, those of 3 us always.
+func (rw *RWMutex) noteRest(rounds int) {
+	d := -1
+	if rounds > longRounds {
+		d = 1
+	}
+	rw.addField(ctlLong, ctlLongMask, d)
+}
+
+// noteFailure scores a spin that did not get the lock, because the section it met
+// took longer or its owner does not run.
+func (rw *RWMutex) noteFailure() { rw.addField(ctlShort, ctlShortMask, -1) }
 
 // An ownerState is what looking at the owner answers.
 type ownerState int
@@ -232,6 +262,7 @@ func (rw *RWMutex) spinRead(limit time.Duration) bool {
 		c := rw.count.Load()
 		if c&readBlocked == 0 {
 			rw.noteRound(round, true, false)
+			rw.noteRest(round)
 			return true
 		}
 		if c&(flagHandoff|flagReadFail) != 0 {
@@ -250,6 +281,7 @@ func (rw *RWMutex) spinRead(limit time.Duration) bool {
 			}
 		}
 		if round%clockRounds == 0 && spunOut(round, start, limit) {
+			rw.noteRest(round)
 			return false
 		}
 		pause.wait()
@@ -301,6 +333,9 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 				hook(hookCounted)
 				rw.nameOwner(me)
 				rw.noteRound(round, onReaders, claimed)
+				if readersFrom != 0 {
+					rw.noteRest(round - readersRound)
+				}
 				return true, false
 			}
 		}
@@ -325,7 +360,7 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 			}
 			claim = !claimed && round > writerRounds && time.Duration(nanotime()-start) > claimAfter
 		case ownerReader:
-			if urgent || !policy.writerSpin {
+			if urgent || !policy.writerSpin || crowded(c) {
 				return false, claimed
 			}
 			if readersFrom == 0 {
@@ -346,12 +381,17 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 				if spunFor(round-readersRound, readersFrom) > readersFor {
 					rw.markNonspinnable()
 				}
+				rw.noteRest(round - readersRound)
 				return false, claimed
 			}
 		}
 		pause.wait()
 	}
 }
+
+// crowded reports whether more readers hold the lock at count c than can run, so
+// that to spin on them takes the processor of some.
+func crowded(c uint64) bool { return c>>readerShift > uint64(maxSpinners) }
 
 // timeOnReaders is for how long a writer spins on the readers in count c.
 func timeOnReaders(c uint64) time.Duration {
@@ -397,5 +437,5 @@ func (rw *RWMutex) markNonspinnable() {
 // passable reports whether an arriving goroutine may take the lock that is free
 // to it at count c: it may while nobody waits, or the first waiter is young.
 func (rw *RWMutex) passable(c uint64) bool {
-	return c&flagWaiters == 0 || !stealDue(rw.steals.Add(1)) || !rw.firstIsDue(0)
+	return c&flagWaiters == 0 || !stealDue(rw.steals.Add(1)) || !rw.firstIsDue(false, 0)
 }

@@ -120,17 +120,10 @@ func (rw *RWMutex) cancel(w *waiter) {
 	case rw.head == nil:
 		rw.count.And(^uint64(flagWaiters | flagHandoff | flagAsleep | flagClaim))
 	case first:
-		rw.steals.Store(0) // as in startTurn
-		// The heir sleeps. It does not inherit handoff: it gets its own when
-		// it is due, in wakeFirst at the latest.
-		rw.count.Or(flagAsleep)
-		rw.count.And(^uint64(flagHandoff | flagClaim))
+		rw.renewFirst()
 		rw.wakeFirst(&l)
 	}
 	rw.waitLock.Unlock()
 	unpark(w, false)
 	l.wake()
-	if l.more {
-		rw.wakeUp()
-	}
 }

@@ -14,6 +14,7 @@ import (
 // before its call is over, so no wake-up is left to hit the next user of it.
 type waiter struct {
 	next, prev *waiter // the ring of waiters, prev nil outside it; next also links a wake list
+	wakes      *waiter // the first of those on the wake list that this one wakes
 
 	since int64   // when it queued, in ns of nanotime
 	due   int64   // when it has waited its handoff time
@@ -21,9 +22,11 @@ type waiter struct {
 	word  uint64  // what it is in the count then
 
 	reader bool
-	urgent bool // from LockUrgent
-	woken  bool // was woken before without being granted the lock
-	yield  bool // granted: switch to it at once
+	place  uint32 // a reader: its number among those that wait, from any start
+	urgent bool   // from LockUrgent
+	woken  bool   // was woken before without being granted the lock
+	more   bool   // it lets in a further batch of readers
+	passed bool   // a writer: readers went before it although it was due
 
 	promised uint32 // wake-ups it was promised
 	taken    uint32 // wake-ups it took; its own goroutine's
@@ -53,55 +56,139 @@ func newWaiter(reader, urgent bool) *waiter {
 //go:norace
 func freeWaiter(w *waiter) {
 	w.next, w.since = nil, 0
-	w.woken, w.yield = false, false
+	w.woken, w.passed = false, false
 	w.promised, w.taken = 0, 0
 	w.state.Store(waiting)
 	waiterPool.Put(w)
 }
 
-// push puts w into the ring: at its end, or in the order of age, but behind the
-// first waiter, if it was dismissed before. In a long ring that is behind at
-// least maxLook older ones. The caller holds waitLock.
+// The queue is a ring: the first waiter, behind it the readers and behind those
+// the writers, both in the order of age. So readers that come in together stand
+// together, and who is next among either kind is found at once.
+
+// push puts w into the queue: behind its kind, or in the order of age if it was
+// dismissed before, but not in front of the first waiter. In a long queue the
+// latter is behind at least maxLook older ones. The caller holds waitLock.
 //
 //go:norace
 func (rw *RWMutex) push(w *waiter, again bool) {
 	h := rw.head
-	if h == nil {
+	switch {
+	case h == nil:
 		w.next, w.prev = w, w
 		rw.head = w
-		return
-	}
-	next := h
-	if again && w.since < h.prev.since {
-		next = h.next
-		for looked := 0; looked < maxLook && next != h && next.since <= w.since; looked++ {
+	case !w.reader:
+		w.enter(h)
+		if rw.writers == nil {
+			rw.writers = w
+		}
+	case !again:
+		next := rw.writersOr(h)
+		w.place = next.prev.place + 1
+		w.enter(next)
+	default:
+		next := h.next
+		for looked := 0; looked < maxLook && next != h && next.reader && next.since <= w.since; looked++ {
 			next = next.next
 		}
+		w.place = next.prev.place // about
+		w.enter(next)
 	}
-	w.next, w.prev = next, next.prev
-	w.prev.next, w.next.prev = w, w
 }
 
-// unlink takes w out of the ring. The caller holds waitLock.
+// unlink takes w out of the queue. If it was the first waiter, the older one of
+// the first reader and the first writer is the next; it is for the caller to
+// say in the count that it sleeps. The caller holds waitLock.
 //
 //go:norace
 func (rw *RWMutex) unlink(w *waiter) {
-	if w.next == w {
+	next := w.next
+	if next == w {
 		rw.head = nil
-	} else {
-		w.prev.next, w.next.prev = w.next, w.prev
-		if rw.head == w {
-			rw.head = w.next
-		}
+		w.next, w.prev = nil, nil
+		return
 	}
+	rw.leaveWriters(w)
+	w.leave()
+	if w != rw.head {
+		return
+	}
+	rw.head = next
+	rw.leaveWriters(next)
+	if x := rw.writers; x != nil && next.reader && x.since < next.since {
+		rw.makeFirst(x)
+	}
+}
+
+// makeFirst puts w in front of the first waiter, which goes to the front of its
+// own kind. It is for the caller to say in the count that w sleeps. The caller
+// holds waitLock.
+//
+//go:norace
+func (rw *RWMutex) makeFirst(w *waiter) {
+	rw.leaveWriters(w)
+	w.leave()
+	front := rw.head
+	if h := rw.head; !h.reader {
+		if h.next.reader {
+			front = h.next
+			h.leave()
+			h.enter(rw.writersOr(front))
+		}
+		rw.writers = h
+	}
+	w.enter(front)
+	rw.head = w
+}
+
+// leaveWriters has rw.writers go on from w, which leaves that part of the queue.
+//
+//go:norace
+func (rw *RWMutex) leaveWriters(w *waiter) {
+	if w != rw.writers {
+		return
+	}
+	rw.writers = nil
+	if w.next != rw.head && w.next != w {
+		rw.writers = w.next
+	}
+}
+
+// writersOr is the first of the writers behind the first waiter, or else w.
+//
+//go:norace
+func (rw *RWMutex) writersOr(w *waiter) *waiter {
+	if rw.writers != nil {
+		return rw.writers
+	}
+	return w
+}
+
+// enter puts w into a ring in front of next, leave takes it out.
+//
+//go:norace
+func (w *waiter) enter(next *waiter) {
+	w.next, w.prev = next, next.prev
+	w.prev.next, next.prev = w, w
+}
+
+//go:norace
+func (w *waiter) leave() {
+	w.prev.next, w.next.prev = w.next, w.prev
 	w.next, w.prev = nil, nil
 }
 
+// wakeFan is how many waiters a waker wakes itself: each of these wakes as many
+// others before its call goes on. So whoever unlocks pays for so many wake-ups,
+// not for 256, and the last of them is woken by a chain of four.
+const wakeFan = 4
+
 // A wakeList holds the waiters that are to be woken once waitLock is dropped.
 type wakeList struct {
-	woken       *waiter // woken to try; it stays in the ring
-	first, last *waiter // granted the lock or dismissed, linked by next
-	more        bool    // a further batch of readers is due
+	woken               *waiter // woken to try; it stays in the queue
+	first, last, parent *waiter // granted the lock or dismissed, linked by next; parent wakes last
+	told                int     // how many these are
+	yield               bool    // switch to the first of them at once
 }
 
 // wakeToTry puts the first waiter on l, which tries for the lock itself.
@@ -117,8 +204,7 @@ func (l *wakeList) wakeToTry(w *waiter) {
 // tell tells w, which left the queue, its state and puts it on l.
 //
 //go:norace
-func (l *wakeList) tell(w *waiter, state uint32, yield bool) {
-	w.yield = yield
+func (l *wakeList) tell(w *waiter, state uint32) {
 	w.promised++
 	w.state.Store(state)
 	if l.first == nil {
@@ -127,6 +213,15 @@ func (l *wakeList) tell(w *waiter, state uint32, yield bool) {
 		l.last.next = w
 	}
 	l.last = w
+	if l.told >= wakeFan && l.told%wakeFan == 0 {
+		if l.parent == nil {
+			l.parent = l.first
+		} else {
+			l.parent = l.parent.next
+		}
+		l.parent.wakes = w
+	}
+	l.told++
 	tallyBy(w.reader, evWakeReader, evWakeWriter)
 }
 
@@ -138,12 +233,35 @@ func (l *wakeList) wake() {
 		hook(hookWake)
 		unpark(l.woken, false)
 	}
-	for w := l.first; w != nil; {
-		next, yield := w.next, w.yield
-		hook(hookWake)
-		unpark(w, yield)
+	wakeFrom(l.first, l.yield)
+}
+
+// wakeFrom wakes first and those behind it that the same waker wakes. With yield
+// it switches to first, when the others have been woken.
+//
+//go:norace
+func wakeFrom(first *waiter, yield bool) {
+	for w, n := first, 0; w != nil && n < wakeFan; n++ {
+		next := w.next
+		if w != first || !yield {
+			hook(hookWake)
+			unpark(w, false)
+		}
 		w = next
 	}
+	if yield && first != nil {
+		hook(hookWake)
+		unpark(first, true)
+	}
+}
+
+// wakeOthers wakes those that w was left to wake.
+//
+//go:norace
+func (w *waiter) wakeOthers() {
+	first := w.wakes
+	w.next, w.wakes = nil, nil
+	wakeFrom(first, false)
 }
 
 // settle takes the wake-ups that w was promised and has not taken: nobody

@@ -125,7 +125,7 @@ func (a *arm) unlock() {
 	a.op("RET")
 
 	a.label("slow")
-	a.tailJump("releaseSlow")
+	a.tailJump("unlockSlow")
 	a.label("misuse")
 	a.tailJump("unlockMisuse")
 }

@@ -59,7 +59,7 @@ func doc(name string, v variant) []string {
 		}
 		return append(lines,
 			"if old & (flagAsleep | flagHandoff) != 0",
-			"	goto releaseSlow")
+			"	goto unlockSlow")
 	case "downgrade":
 		lines := append([]string{"rw.owner = rw.owner & rdNonspinnable | readerOwned"},
 			leave(v, " + readerBias", "downgradeMisuse")...)

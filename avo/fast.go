@@ -128,7 +128,7 @@ func unlock(g *gen) {
 	g.RET()
 
 	g.Label("slow")
-	g.tailJump("releaseSlow")
+	g.tailJump("unlockSlow")
 	g.Label("misuse")
 	g.tailJump("unlockMisuse")
 }
