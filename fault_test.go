@@ -124,6 +124,23 @@ func makeDue(rw *RWMutex) {
 	rw.head.due = 0
 }
 
+// makeOld makes it so that the first waiter has waited for longer than its time.
+//
+//go:norace
+func makeOld(rw *RWMutex) {
+	lockWaitList(rw)
+	defer unlockWaitList(rw)
+	rw.head.since = nanotime() - int64(2*policy.handoffTime)
+	rw.head.due = rw.head.since
+}
+
+//go:norace
+func markWoken(rw *RWMutex) {
+	lockWaitList(rw)
+	defer unlockWaitList(rw)
+	rw.head.woken = true
+}
+
 // makeHandoff ends the first waiter's handoff time and has handoff set as
 // somebody does who would pass that waiter.
 func makeHandoff(t *testing.T, rw *RWMutex) {
@@ -676,7 +693,7 @@ func TestFaultFirstWaiterUnknownOwner(t *testing.T) {
 func TestFaultReaderBehindWriters(t *testing.T) {
 	old := policy
 	t.Cleanup(func() { policy = old })
-	policy.readerFirst, policy.readerTime, policy.readerEach, policy.handoffTime = true, 1, 1, time.Hour
+	policy.readerFirst, policy.readerTime, policy.readerEach, policy.handoffTime = true, 0, 0, time.Hour
 
 	var rw RWMutex
 	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
@@ -710,7 +727,7 @@ func TestFaultReaderBehindWriters(t *testing.T) {
 	}
 	for i := range w { // one that is due is passed once
 		left := len(w) - i
-		makeDue(&rw)
+		makeOld(&rw)
 		r := read(left + 1)
 		rw.Unlock()
 		r.wait(t, "the reader comes before a writer that is due")
@@ -726,11 +743,24 @@ func TestFaultReaderBehindWriters(t *testing.T) {
 	rw.Unlock()
 	requireRest(t, &rw)
 
+	rw.Lock()
+	w[0] = inBackground(rw.LockUrgent)
+	awaitQueue(t, &rw, 1)
+	markWoken(&rw)
+	r := read(2)
+	rw.Unlock()
+	w[0].wait(t, "an urgent writer that was woken once is not passed")
+	require.False(t, r.done.Load())
+	rw.Unlock()
+	r.wait(t, "the reader comes after the writer")
+	rw.RUnlock()
+	requireRest(t, &rw)
+
 	rw.RLock()
 	w[0] = inBackground(rw.Lock)
 	awaitQueue(t, &rw, 1)
 	makeHandoff(t, &rw)
-	r := read(2)
+	r = read(2)
 	rw.RUnlock()
 	w[0].wait(t, "the writer has its turn after readers")
 	require.False(t, r.done.Load())
@@ -755,17 +785,25 @@ func TestFaultPassedOnItsWay(t *testing.T) {
 		long, late bool
 		passed     bool
 	}{{false, false, true}, {false, true, false}, {true, false, false}} {
-		rw.count.And(^uint64(flagHandoff))
-		rw.ctl.Store(0)
-		rw.steals.Store(0) // the next one looks at the first waiter's age
-		if state.long {
-			rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+		got, soon := false, false
+		for !soon { // the scheduler may come in between
+			if got {
+				rw.RUnlock()
+			}
+			rw.count.And(^uint64(flagHandoff))
+			rw.steals.Store(0) // the next one looks at the first waiter's age
+			rw.ctl.Store(0)
+			if state.long {
+				rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+			}
+			due := nanotime()
+			if state.late {
+				due -= int64(2 * latestTime)
+			}
+			setFirstDue(&rw, due)
+			got = rw.TryRLock()
+			soon = state.late || nanotime()-due < int64(latestTime)
 		}
-		setFirstDue(&rw, nanotime())
-		if state.late {
-			setFirstDue(&rw, nanotime()-int64(2*latestTime))
-		}
-		got := rw.TryRLock()
 		require.Equal(t, state.passed, got, "%+v", state)
 		if got {
 			rw.RUnlock()

@@ -8,8 +8,8 @@ import (
 
 // The mechanisms that can be left out, read once at start from
 // RWSEMDEBUG=name=value,... in the manner of GODEBUG: 0 turns a mechanism off
-// and 1 on, which is where each of them starts. handoff takes a duration as
-// well, the handoff time.
+// and 1 on, which is where each of them starts. handoff and readerfirst take a
+// duration as well: the handoff time, and that of readers where sections are long.
 var policy = struct {
 	readerSpin  bool // readerspin: readers spin on a writer
 	writerSpin  bool // writerspin: writers spin on readers

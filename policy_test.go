@@ -97,6 +97,64 @@ func TestPolicySettings(t *testing.T) {
 	}
 }
 
+func TestPolicyReaderTime(t *testing.T) {
+	keepPolicy(t)
+	assert.Empty(t, setPolicy("readerfirst=0,readerfirst=50us"))
+	assert.True(t, policy.readerFirst)
+	var rw RWMutex
+	assert.Equal(t, policy.handoffTime, rw.handoffTime(false))
+	assert.Equal(t, policy.handoffTime, rw.handoffTime(true))
+	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+	assert.Equal(t, policy.handoffTime, rw.handoffTime(false))
+	assert.Equal(t, 50*time.Microsecond, rw.handoffTime(true), "where sections are long")
+	assert.Empty(t, setPolicy("readerfirst=1h"))
+	assert.Equal(t, policy.handoffTime, rw.handoffTime(true), "no longer than a writer")
+}
+
+func TestTurns(t *testing.T) {
+	for _, ctl := range []struct {
+		name string
+		ctl  uint32
+		turn time.Duration
+	}{
+		{"short", ctlShortMask, shortTurnTime},
+		{"neither", 0, turnTime},
+		{"long", ctlLongMask, 0},
+	} {
+		for _, passed := range []bool{false, true} {
+			w := &waiter{passed: passed}
+			rw := RWMutex{head: w}
+			rw.ctl.Store(ctl.ctl)
+			before := nanotime()
+			rw.startTurn()
+			after := nanotime()
+			if ctl.turn == 0 || passed {
+				assert.Zero(t, w.due, "%s, passed %t", ctl.name, passed)
+				continue
+			}
+			assert.GreaterOrEqual(t, w.due, before+int64(ctl.turn), ctl.name)
+			assert.LessOrEqual(t, w.due, after+int64(ctl.turn), ctl.name)
+		}
+	}
+}
+
+func TestSectionScores(t *testing.T) {
+	var rw RWMutex
+	assert.False(t, rw.sectionsAreLong())
+	for range longScore {
+		assert.False(t, rw.sectionsAreLong())
+		rw.noteRest(longRounds + 1)
+	}
+	assert.True(t, rw.sectionsAreLong())
+	rw.noteRest(longRounds)
+	assert.False(t, rw.sectionsAreLong())
+
+	rw.ctl.Store(shortScore * ctlShort)
+	assert.True(t, rw.sectionsAreShort())
+	rw.noteFailure()
+	assert.False(t, rw.sectionsAreShort())
+}
+
 // meetWriter has a call meet a lock that a writer or a reader holds until it
 // sleeps, and returns what was counted.
 func meetHolder(t *testing.T, hold, release, lock, unlock func(*RWMutex)) (before, after Events) {

@@ -17,16 +17,17 @@ import (
 //     waited its handoff time the lock may be taken past it, by readers also
 //     from readers. So the lock stays with the processors that run.
 //   - A first waiter that sleeps when it is found to have waited its time is
-//     granted the lock by the release itself, which switches to it at once. To
-//     one that was woken and still waits for a processor writers give theirs;
-//     where sections are long it is kept the lock free for.
+//     granted the lock by the release itself, which switches to it at once, but
+//     not to readers where sections are long. To one that was woken and still
+//     waits for a processor writers give theirs, and readers pass it for a
+//     little longer; where sections are long the lock is kept free for it.
 //   - Unless sections are long the lock then is the new holder's and its
-//     processor's for turnTime: what is shared is time on it, not sections.
+//     processor's for a turn: what is shared is time on it, not sections.
 //   - Readers that are let in come in together. Where sections are long they are
 //     all granted the lock; else only the first is, and the others are dismissed
 //     from the queue to take it as they run.
-//   - Where sections are long readers need not wait for all the writers before
-//     them: a reader that has waited its time goes before them.
+//   - A reader that has waited its time need not wait for the writers before it,
+//     where sections are long much sooner than elsewhere.
 //
 // All functions that touch what waitLock guards are marked norace: see
 // race_on.go.
@@ -175,7 +176,6 @@ func (rw *RWMutex) rlockSpin(bias uint64) (uint64, bool) {
 		return 0, true
 	}
 	rw.addField(ctlEnable, ctlEnableMask, -1)
-	rw.noteFailure()
 	tally(evOptFail)
 	if rw.count.Load()&flagReadFail != 0 {
 		rw.backOut() // as in rlockAwake
@@ -226,7 +226,6 @@ func (rw *RWMutex) lockAwake(urgent bool) bool {
 	if ok {
 		tally(evOptWLock)
 	} else {
-		rw.noteFailure()
 		tally(evOptFail)
 	}
 	return ok
@@ -357,16 +356,16 @@ func (rw *RWMutex) handoffTime(reader bool) time.Duration {
 	return policy.handoffTime
 }
 
-// preferReader makes the first reader the first waiter when it has waited its
-// time: readerTime, and readerEach for all that come in with it. A writer that
-// is due is passed by readers in a writer's time only and once, so that readers
-// and writers take turns. afterWriter says that a writer has just released the
-// lock. The caller holds waitLock.
+// preferReader makes the first reader the first waiter when it is due and, for
+// each reader that comes in with it, readerEach has gone by. A writer of age is
+// passed by readers in a writer's time only and once, so that readers and writers
+// take turns. afterWriter says that a writer has just released the lock. The
+// caller holds waitLock.
 //
 //go:norace
 func (rw *RWMutex) preferReader(now int64, afterWriter bool) {
 	h := rw.head
-	if h == nil || h.reader || !policy.readerFirst {
+	if h == nil || h.reader || h.passed || h.urgent && h.woken || !policy.readerFirst {
 		return
 	}
 	r := h.next
@@ -374,17 +373,21 @@ func (rw *RWMutex) preferReader(now int64, afterWriter bool) {
 		return
 	}
 	last := rw.writersOr(h).prev
-	if n := last.place - r.place + 1; now-r.since < int64(n)*int64(policy.readerEach) {
+	if n := min(last.place-r.place+1, maxWake); now-r.since < int64(n)*int64(policy.readerEach) {
 		return
 	}
-	if c := rw.count.Load(); c&flagHandoff != 0 || rw.isDue(h, now) {
-		if h.passed || h.urgent || !afterWriter && c&writerLocked == 0 {
+	// By its age, as its time may have been put off.
+	if c := rw.count.Load(); c&flagHandoff != 0 || now-h.since >= int64(policy.handoffTime) {
+		if !afterWriter && c&writerLocked == 0 {
 			return
 		}
 		h.passed = true
 	}
 	rw.makeFirst(r)
-	rw.renewFirst()
+	// Handoff is r's then: it is due. Relaxed: it takes nothing and gives nothing.
+	rw.steals.Store(0) // as in startTurn
+	rw.count.Or(flagAsleep)
+	rw.count.And(^uint64(flagClaim))
 }
 
 // renewFirst says in the count that there is another first waiter, which sleeps.
@@ -418,9 +421,10 @@ func (rw *RWMutex) setHandoff(w *waiter) {
 	}
 }
 
-// firstIsDue reports whether the first waiter has waited its handoff time, and
-// if so sees to it that it is not passed for much longer. bias is what a reader
-// has in the count, which it has not any more if the answer is yes.
+// firstIsDue reports whether the first waiter is not to be passed, as it has
+// waited its handoff time, and if so sees to it that it gets the lock soon. bias
+// is what a reader has in the count, which it has not any more if the answer is
+// yes.
 //
 // To a waiter that is on its way writers give their processor, so that it runs;
 // to keep everybody out meanwhile would leave the lock idle. Readers pass it, for
@@ -441,10 +445,12 @@ func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 		case rw.count.Load()&flagAsleep != 0:
 			rw.setHandoff(h)
 			rw.wakeFirst(&l)
-		case rw.sectionsAreLong() || reader && now > h.due+int64(latestTime):
+		case rw.sectionsAreLong() || reader && (h.urgent || now > h.due+int64(latestTime)):
 			rw.setHandoff(h)
+		case reader:
+			due = false
 		default:
-			yield = !reader
+			yield = true
 		}
 	}
 	rw.waitLock.Unlock()
@@ -471,7 +477,8 @@ func unlockSlow(rw *RWMutex) {
 	rw.wakeUp(true)
 }
 
-// downgradeSlow lets in the readers that wait, if the first waiter is one.
+// downgradeSlow lets in the readers that wait, if the first waiter is one or one
+// of them goes before it.
 func downgradeSlow(rw *RWMutex) { rw.wakeUp(false) }
 
 // wakeUp applies the wake rule to the first waiter. afterWriter says that a
@@ -581,8 +588,8 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 	others := last != rw.head
 	// Count them before they are told: if one ran before it counted it would
 	// take another's share out of the count when it unlocks.
-	counted := 1
-	if rw.sectionsAreLong() {
+	long, counted := rw.sectionsAreLong(), 1
+	if long {
 		counted = n
 	}
 	for {
@@ -616,21 +623,21 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 		}
 		w = next
 	}
-	l.yield = yield && !rw.sectionsAreLong()
+	l.yield = yield && !long
 	rw.startTurn()
 	l.first.more = rw.head != nil && rw.head.reader
 	return true
 }
 
 // startTurn puts off the time of the new first waiter until those to whom the
-// lock was handed over have had their turn, where sections are short. The
-// caller holds waitLock.
+// lock was handed over have had their turn, unless sections are long or it was
+// passed at its time already. The caller holds waitLock.
 //
 //go:norace
 func (rw *RWMutex) startTurn() {
 	rw.steals.Store(0) // a new first waiter: look at its age soon
 	h := rw.head
-	if h == nil || rw.sectionsAreLong() {
+	if h == nil || h.passed || rw.sectionsAreLong() {
 		return
 	}
 	turn := turnTime

@@ -11,7 +11,8 @@ import (
 //
 // A waker takes what it needs from the waiter, tells it, releases sema once and
 // never touches it again. The waiter acquires sema once for each such promise
-// before its call is over, so no wake-up is left to hit the next user of it.
+// before its call is over, so no wake-up is left to hit the next user of it; and
+// until it has, next, wakes and more are the wakers', with or without waitLock.
 type waiter struct {
 	next, prev *waiter // the ring of waiters, prev nil outside it; next also links a wake list
 	wakes      *waiter // the first of those on the wake list that this one wakes
@@ -22,7 +23,7 @@ type waiter struct {
 	word  uint64  // what it is in the count then
 
 	reader bool
-	place  uint32 // a reader: its number among those that wait, from any start
+	place  uint32 // a reader behind the first waiter: its number in that part of the queue, from any start
 	urgent bool   // from LockUrgent
 	woken  bool   // was woken before without being granted the lock
 	more   bool   // it lets in a further batch of readers
@@ -63,8 +64,8 @@ func freeWaiter(w *waiter) {
 }
 
 // The queue is a ring: the first waiter, behind it the readers and behind those
-// the writers, both in the order of age. So readers that come in together stand
-// together, and who is next among either kind is found at once.
+// the writers, both in the order of age or nearly. So readers that come in
+// together stand together, and who is next among either kind is found at once.
 
 // push puts w into the queue: behind its kind, or in the order of age if it was
 // dismissed before, but not in front of the first waiter. In a long queue the
@@ -91,7 +92,10 @@ func (rw *RWMutex) push(w *waiter, again bool) {
 		for looked := 0; looked < maxLook && next != h && next.reader && next.since <= w.since; looked++ {
 			next = next.next
 		}
-		w.place = next.prev.place // about
+		w.place = next.prev.place
+		if next.reader && next != h { // the one in front may be a writer, whose place says nothing
+			w.place = next.place
+		}
 		w.enter(next)
 	}
 }

@@ -64,11 +64,7 @@ Flags:
 `
 
 func appsHelpText() string {
-	var list strings.Builder
-	for _, p := range apps {
-		fmt.Fprintf(&list, "    %s %s\n", p.module, p.version)
-	}
-	return fmt.Sprintf(appsHelp, list.String())
+	return fmt.Sprintf(appsHelp, described(apps, func(p app) (string, string) { return p.module, p.version }))
 }
 
 // appsExtent is how much is measured unless the command line says otherwise.
@@ -227,7 +223,7 @@ func (a *appsRun) step(what string, planned time.Duration, do func() error) erro
 // command runs a command in a program's directory, outside this workspace, and
 // returns its output, which is also in the error if it fails.
 func (a *appsRun) command(limit time.Duration, dir, name string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(a.ctx, limit, fmt.Errorf("not over after %v", limit))
+	ctx, cancel := withLimit(a.ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -18,7 +18,7 @@ import (
 const (
 	lockStd  = "std"
 	lockOurs = "ours"
-	lockTwin = "std again"
+	lockTwin = lockStd + againSuffix
 	lockNone = "none"
 )
 

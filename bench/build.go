@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ const buildLimit = 10 * time.Minute
 
 // goCommand runs the go command in a directory and returns its output.
 func goCommand(dir string, args ...string) (string, error) {
-	ctx, cancel := withLimit(buildLimit)
+	ctx, cancel := withLimit(context.Background(), buildLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

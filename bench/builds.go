@@ -84,17 +84,6 @@ type builds struct {
 	syncPairs  fourPairs   // in the default build
 }
 
-// fourPairs is the ns of each kind of pair, by rounds.
-type fourPairs [4][]float64
-
-var pairNames = [4]string{"RLock pair", "Lock pair", "TryRLock pair", "TryLock pair"}
-
-func (p *fourPairs) add(t pairTimes) {
-	for i, ns := range []float64{t.Read, t.Write, t.TryRead, t.TryWrite} {
-		p[i] = append(p[i], ns)
-	}
-}
-
 var tagsPattern = regexp.MustCompile(`^[\w.]+(,[\w.]+)*$`)
 
 // parseBuilds returns the tags of each build.
@@ -317,13 +306,7 @@ func (b *builds) scalingTable(sc scaling) {
 }
 
 // kops is the median of a series of Mops/s in kops/s.
-func kops(mops []float64) string {
-	k := 1000 * median(mops)
-	if k < 100 {
-		return figure("%.3g", k)
-	}
-	return figure("%.0f", k)
-}
+func kops(mops []float64) string { return plain(1000 * median(mops)) }
 
 func (b *builds) pairsTable() {
 	b.title("Uncontended pairs on one goroutine: ns, ratio to the default build")

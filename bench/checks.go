@@ -50,8 +50,8 @@ func printChecks(s *session) {
 
 // checkLocks are rwsem and what it is checked against, where they were not
 // left out.
-func (s *session) checkLocks() []lockKind {
-	return slices.DeleteFunc(slices.Clone(s.locks), func(k lockKind) bool {
+func (o options) checkLocks() []lockKind {
+	return slices.DeleteFunc(slices.Clone(o.locks), func(k lockKind) bool {
 		return k.key != "rwsem" && k.key != "sync"
 	})
 }
@@ -115,6 +115,11 @@ func (s *session) runClasses(locks []lockKind) {
 	s.row(classRow, "lock", "class", "Mops/s", "min", "mean", "max", "slow/mean")
 	for _, kind := range locks {
 		d := all[kind.key]
+		s.data.add(record{Table: "readers and writers", Cell: fmt.Sprintf("p%d/%d+%d/%s", s.procs, classSize, classSize, s.sizes[0].name), Lock: kind.key,
+			Metrics: map[string][]float64{
+				"readers-" + metricThroughput: d.readers.mops, "writers-" + metricThroughput: d.writers.mops,
+				"readers-" + metricFairness: d.readers.slowest, "writers-" + metricFairness: d.writers.slowest,
+			}})
 		s.classRow(kind.name, "readers", &d.readers)
 		s.classRow(kind.name, "writers", &d.writers)
 	}
@@ -235,6 +240,8 @@ func (s *session) runRelay(locks []lockKind) {
 	})
 	s.row(relayRow, "lock", "waits", "median", "p99", "max")
 	for i, kind := range locks {
+		s.data.add(record{Table: "writer under a relay", Cell: relayHold.String() + " readers", Lock: kind.key,
+			Metrics: map[string][]float64{"write-" + metricP50: mid[kind.key], "write-" + metricP99: p99[kind.key]}})
 		s.row(relayRow, kind.name, fmt.Sprint(len(pooled[i])), duration(quantile(pooled[i], 0.5)),
 			duration(quantile(pooled[i], 0.99)), duration(slices.Max(pooled[i])))
 	}

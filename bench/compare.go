@@ -14,7 +14,7 @@ import (
 // options is the parsed command line of a comparison.
 type options struct {
 	quick  bool
-	parts  []part
+	parts  []part[*session]
 	cells  *regexp.Regexp // nil: each part's own choice
 	locks  []lockKind
 	rounds int
@@ -39,18 +39,42 @@ var compareExtents = extents{
 	quick: extent{3, 80 * time.Millisecond, shortTurn, "half a minute"},
 }
 
-// part is a table of the comparison. plan tells what it will run, so that the
-// time left can be estimated.
-type part struct {
+// part is a table of a run. plan tells how long it will take, so that the time
+// left can be estimated.
+type part[R any] struct {
 	name, about string
-	plan        func(*session) time.Duration
-	run         func(*session) error
+	plan        func(R) time.Duration
+	run         func(R) error
 }
 
-var allParts []part
+func partsFlag[R any](fs *flag.FlagSet, picked *[]part[R], all []part[R]) {
+	pickFlag(fs, picked, "only", "part", all, func(p part[R]) string { return p.name })
+}
+
+func hasPart[R any](parts []part[R], name string) bool {
+	return slices.ContainsFunc(parts, func(p part[R]) bool { return p.name == name })
+}
+
+// runParts runs the parts of a run in its session, one after the other.
+func runParts[R any](s *session, run R, parts []part[R], stderr io.Writer) error {
+	var planned time.Duration
+	for _, p := range parts {
+		planned += p.plan(run)
+	}
+	s.prog = newProgress(stderr, planned)
+	for _, p := range parts {
+		if err := p.run(run); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		runtime.GOMAXPROCS(s.procs)
+	}
+	return nil
+}
+
+var allParts []part[*session]
 
 func init() {
-	allParts = []part{
+	allParts = []part[*session]{
 		{"pairs", "lock and unlock on one goroutine, in a build with assembly and in one without", planPairs, runPairs},
 		{"grid", "throughput and fairness under contention", planGrid, runGrid},
 		{"latency", "how long readers and writers wait", planLatency, runLatency},
@@ -106,7 +130,7 @@ func helpText() string {
 	shown := slices.DeleteFunc(slices.Clone(commands), func(c command) bool { return c.name == "" || c.hidden })
 	return fmt.Sprintf(compareHelp,
 		described(shown, func(c command) (string, string) { return c.name, c.about }),
-		described(allParts, func(p part) (string, string) { return p.name, p.about }),
+		described(allParts, func(p part[*session]) (string, string) { return p.name, p.about }),
 		describedLocks())
 }
 
@@ -188,7 +212,7 @@ func pickFlag[T any](fs *flag.FlagSet, picked *[]T, flagName, what string, items
 func parseOptions(args []string, stdout io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	pickFlag(fs, &o.parts, "only", "part", allParts, func(p part) string { return p.name })
+	partsFlag(fs, &o.parts, allParts)
 	locksFlag(fs, &o.locks)
 	err := o.parseRounds(fs, compareExtents, args, helpText(), stdout)
 	return o, err
@@ -250,27 +274,18 @@ func compareCommand(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// Before there is a session, which replaces the data file.
+	if hasPart(o.parts, "checks") && len(o.checkLocks()) == 0 {
+		return usagef("the checks need rwsem or sync among -locks; -only leaves them out")
+	}
 	s, err := newSession(o, allCells(runtime.GOMAXPROCS(0)), stdout)
 	if err != nil {
 		return err
 	}
 	defer runtime.GOMAXPROCS(s.procs)
-	checks := slices.ContainsFunc(o.parts, func(p part) bool { return p.name == "checks" })
-	if checks && len(s.checkLocks()) == 0 {
-		return usagef("the checks need rwsem or sync among -locks; -only leaves them out")
-	}
 	s.begin()
-
-	var planned time.Duration
-	for _, p := range o.parts {
-		planned += p.plan(s)
-	}
-	s.prog = newProgress(stderr, planned)
-	for _, p := range o.parts {
-		if err := p.run(s); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		runtime.GOMAXPROCS(s.procs)
+	if err := runParts(s, s, o.parts, stderr); err != nil {
+		return err
 	}
 	printChecks(s)
 	return s.data.close()

@@ -44,7 +44,7 @@ Flags:
 const alpha = 0.05
 
 // usualMetrics are compared unless the command line says otherwise.
-var usualMetrics = regexp.MustCompile(`^Mops/s$|^slowest/mean$|-p99\.9-ns$`)
+var usualMetrics = regexp.MustCompile(`/s$|^slowest/mean$|-p99\.9-ns$`)
 
 // diffOptions is the parsed command line.
 type diffOptions struct {

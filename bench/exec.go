@@ -10,8 +10,8 @@ import (
 )
 
 // withLimit is a context whose end says how long was too long.
-func withLimit(limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("not over after %v", limit))
+func withLimit(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(parent, limit, fmt.Errorf("not over after %v", limit))
 }
 
 // capture runs a command made for ctx, which kills it at its end. The error has

@@ -337,12 +337,8 @@ const gridTarget = 1.30
 // meanOf is the geometric mean of the cells' medians, with its 95 % interval for
 // a spread.
 func meanOf(cells [][]float64) ratio {
-	var medians []float64
-	for _, c := range cells {
-		medians = append(medians, median(c))
-	}
 	low, high := bootstrap(cells)
-	return ratio{geomean(medians), low, high}
+	return ratio{geomeanOfMedians(cells), low, high}
 }
 
 // meanCheck begins the name of the check of the grid's mean.

@@ -18,9 +18,14 @@ type waits struct {
 // first.
 const longestWait = 10 * time.Minute
 
-// Two digits keep a histogram small enough not to turn over the caches.
-func newWaits() *waits {
-	return &waits{hist: hdrhistogram.New(1, longestWait.Nanoseconds(), 2)}
+// usualDigits keep a histogram small enough not to turn over the caches.
+const usualDigits = 2
+
+func newWaits() *waits { return waitsTo(usualDigits) }
+
+// waitsTo is for figures with so many digits.
+func waitsTo(digits int) *waits {
+	return &waits{hist: hdrhistogram.New(1, longestWait.Nanoseconds(), digits)}
 }
 
 func (w *waits) record(d time.Duration) {
@@ -40,10 +45,12 @@ type timing struct {
 	arrivals      *arrivals // nil where the next comes when the last is done
 }
 
-func newTimings(n int) []timing {
+func newTimings(n int) []timing { return timingsTo(usualDigits, n) }
+
+func timingsTo(digits, n int) []timing {
 	ts := make([]timing, n)
 	for i := range ts {
-		ts[i] = timing{reads: newWaits(), writes: newWaits()}
+		ts[i] = timing{reads: waitsTo(digits), writes: waitsTo(digits)}
 	}
 	return ts
 }
@@ -174,7 +181,7 @@ func (s *session) latencyCell(c cell) {
 
 func (s *session) latencyRows(c cell, class string, qs []quantiles) {
 	var ref quantiles
-	if i := slices.IndexFunc(s.locks, func(k lockKind) bool { return k.key == "sync" }); i >= 0 {
+	if i := lockIndex(s.locks, "sync"); i >= 0 {
 		ref = qs[i]
 	}
 	for i, q := range qs {

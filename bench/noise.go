@@ -39,7 +39,7 @@ func runNoise(s *session) error {
 			roundsOf(twins, s.rounds, func(_, i int) {
 				mops[i] = append(mops[i], ld.run(kind, nil).mops())
 			})
-			for i, twin := range []string{"", " again"} {
+			for i, twin := range []string{"", againSuffix} {
 				s.data.add(record{Table: "noise", Cell: c.name(), Lock: kind.key + twin,
 					Metrics: map[string][]float64{metricThroughput: mops[i]}})
 			}

@@ -250,13 +250,9 @@ func (w *owner) summary(cells []cell) {
 // meanOver is the geometric mean over the cells of the ratio of a figure, round
 // by round.
 func meanOver(cells []string, num, den map[string]*series, figures func(*series) []float64) ratio {
-	var rounds []float64
-	for r := range figures(num[cells[0]]) {
-		var ratios []float64
-		for _, c := range cells {
-			ratios = append(ratios, figures(num[c])[r]/figures(den[c])[r])
-		}
-		rounds = append(rounds, geomean(ratios))
+	var all [][]float64
+	for _, c := range cells {
+		all = append(all, quotients(figures(num[c]), figures(den[c])))
 	}
-	return overRounds(rounds)
+	return overRounds(roundMeans(all))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -158,7 +159,8 @@ func TestOwnerTable(t *testing.T) {
 }
 
 func TestTinyOwner(t *testing.T) {
-	out := tiny(t, "owner", "-procs", "2", "-cells", "r0/(180ns|sleep)")
+	file := filepath.Join(t.TempDir(), "owner.json")
+	out := tiny(t, "owner", "-procs", "2", "-cells", "r0/(180ns|sleep)", "-json", file)
 	const ratio = ` +\d+\.\d\dx +[\d.]+`
 	for _, cell := range []string{"p2/g4/r0/180ns", "p2/g4/r0/sleep", "p2/g4/r0/180ns/b2", "p2/g4/r0/sleep/b2"} {
 		for _, lock := range []string{"sync.RWMutex", "default", "ownercheck=0"} {
@@ -171,6 +173,9 @@ func TestTinyOwner(t *testing.T) {
 	assert.Regexp(t, `(?m)^sleep +none +1`+ratio, out)
 	assert.Regexp(t, `(?m)^180ns +GOMAXPROCS +1`+ratio, out)
 	assert.NotContains(t, out, "NaN")
+	for _, rec := range readFile(t, file)[1:] {
+		assert.Equal(t, strings.HasSuffix(rec.Cell, "/b2"), rec.Metrics[metricBeside] != nil, rec.Cell)
+	}
 }
 
 func TestFailingOwner(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 )
 
@@ -65,12 +65,8 @@ func pairsChildCommand(args []string, stdout, _ io.Writer) error {
 	return json.NewEncoder(stdout).Encode(times)
 }
 
-func lockByKey(key string) lockKind {
-	return allLocks[slices.IndexFunc(allLocks, func(l lockKind) bool { return l.key == key })]
-}
-
 func runPairsChild(exe string, n int, tries bool) (map[string]pairTimes, error) {
-	ctx, cancel := withLimit(childLimit(time.Second))
+	ctx, cancel := withLimit(context.Background(), childLimit(time.Second))
 	defer cancel()
 	out, _, err := capture(ctx, exec.CommandContext(ctx, exe, pairsChild, "-n", fmt.Sprint(n), fmt.Sprintf("-tries=%t", tries)))
 	if err != nil {
@@ -85,13 +81,28 @@ func runPairsChild(exe string, n int, tries bool) (map[string]pairTimes, error) 
 
 // pairSeries is the pair times of a lock by rounds, and those of sync.RWMutex
 // in the same rounds.
-type pairSeries struct{ read, write, syncRead, syncWrite []float64 }
+type pairSeries struct{ own, ref fourPairs }
 
 func (p *pairSeries) add(own, ref pairTimes) {
-	p.read = append(p.read, own.Read)
-	p.write = append(p.write, own.Write)
-	p.syncRead = append(p.syncRead, ref.Read)
-	p.syncWrite = append(p.syncWrite, ref.Write)
+	p.own.add(own)
+	p.ref.add(ref)
+}
+
+// fourPairs is the ns of each kind of pair, by rounds.
+type fourPairs [4][]float64
+
+// readPair and writePair are indexes of what every command times.
+const (
+	readPair = iota
+	writePair
+)
+
+var pairNames = [len(fourPairs{})]string{"RLock pair", "Lock pair", "TryRLock pair", "TryLock pair"}
+
+func (p *fourPairs) add(t pairTimes) {
+	for i, ns := range []float64{t.Read, t.Write, t.TryRead, t.TryWrite} {
+		p[i] = append(p[i], ns)
+	}
 }
 
 const pairsRow = "%-29s %10s %8s %12s   %10s %8s %12s"
@@ -102,8 +113,7 @@ func planPairs(s *session) time.Duration {
 
 func runPairs(s *session) error {
 	locks := s.locks
-	ref := slices.IndexFunc(locks, func(k lockKind) bool { return k.key == "sync" })
-	ours := slices.IndexFunc(locks, func(k lockKind) bool { return k.key == "rwsem" })
+	ref, ours := lockIndex(locks, "sync"), lockIndex(locks, "rwsem")
 	var exe string
 	if ours >= 0 {
 		dir, err := os.MkdirTemp("", "rwsem-bench")
@@ -149,18 +159,24 @@ func runPairs(s *session) error {
 
 	s.title("Uncontended pairs on one goroutine: ns, ratio to sync.RWMutex")
 	s.row(pairsRow, "lock", "RLock pair", "ratio", "spread", "Lock pair", "ratio", "spread")
+	save := func(lock string, own fourPairs) {
+		s.data.add(record{Table: "pairs", Cell: "one goroutine", Lock: lock,
+			Metrics: map[string][]float64{"RLock-pair-ns": own[readPair], "Lock-pair-ns": own[writePair]}})
+	}
 	row := func(name string, p pairSeries) (read, write ratio) {
-		read, write = ratioOf(p.read, p.syncRead), ratioOf(p.write, p.syncWrite)
-		s.row(pairsRow, name, fmt.Sprintf("%.2f", median(p.read)), read, read.spread(),
-			fmt.Sprintf("%.2f", median(p.write)), write, write.spread())
+		read, write = ratioOf(p.own[readPair], p.ref[readPair]), ratioOf(p.own[writePair], p.ref[writePair])
+		s.row(pairsRow, name, fmt.Sprintf("%.2f", median(p.own[readPair])), read, read.spread(),
+			fmt.Sprintf("%.2f", median(p.own[writePair])), write, write.spread())
 		return read, write
 	}
 	for i, kind := range locks {
 		read, write := row(kind.name, all[i])
+		save(kind.key, all[i].own)
 		if i != ours {
 			continue
 		}
 		row(kind.name+" -tags purego", purego)
+		save(kind.key+" purego", purego.own)
 		if ref >= 0 {
 			s.checks = append(s.checks,
 				atMost("uncontended RLock pair, to sync.RWMutex", read, 1.05),

@@ -231,7 +231,7 @@ var curveShapes = []draw.GlyphDrawer{
 // styleOf gives each lock there is a style of its own; locks of other names get
 // one by their name, with a dashed line.
 func styleOf(lock string) style {
-	i := slices.IndexFunc(allLocks, func(l lockKind) bool { return l.key == lock })
+	i := lockIndex(allLocks, lock)
 	var dashes []vg.Length
 	if i < 0 || i >= len(curveColors) {
 		dashes = []vg.Length{vg.Points(4), vg.Points(2)}
@@ -245,7 +245,7 @@ func styleOf(lock string) style {
 
 // lockName is the full name of a lock that has a key.
 func lockName(key string) string {
-	if i := slices.IndexFunc(allLocks, func(l lockKind) bool { return l.key == key }); i >= 0 {
+	if i := lockIndex(allLocks, key); i >= 0 {
 		return allLocks[i].name
 	}
 	return key

@@ -20,7 +20,7 @@ import (
 
 // pictures draws what a table has to show, nothing if it is no table for that.
 func (t *dataTable) pictures() ([]picture, error) {
-	switch kind, _, _ := strings.Cut(t.name, "/"); kind {
+	switch t.kind() {
 	case "grid":
 		return one(t.gridPicture())
 	case "sweep":
@@ -209,7 +209,7 @@ func (t *dataTable) quantilePictures() ([]picture, error) {
 	var pictures []picture
 	for _, cell := range t.cells {
 		f := newDrawing(t.name+" "+cell+": medians, and least and greatest of the rounds", 2)
-		for _, class := range []string{"read", "write"} {
+		for _, class := range tailClasses {
 			curves := t.quantileCurves(cell, class)
 			if len(curves) == 0 {
 				continue

@@ -14,13 +14,13 @@ import (
 const policyVar = "RWSEMDEBUG"
 
 // defaultSettings turns one mechanism off at a time; urgent is not among them,
-// as nothing here calls LockUrgent.
+// as no cell of this command calls LockUrgent.
 const defaultSettings = ";readerspin=0;writerspin=0;adaptive=0;shortpark=0;claim=0;wakemany=0;" +
-	"handoff=0;handoff=20us;handoff=100us;handoff=1ms;handoff=4ms;handoffspin=0;ownercheck=0;" + plainQueue
+	"handoff=0;handoff=20us;handoff=100us;handoff=1ms;handoff=4ms;handoffspin=0;ownercheck=0;readerfirst=0;" + plainQueue
 
-// plainQueue is every mechanism off.
+// plainQueue is every mechanism of defaultSettings off.
 const plainQueue = "readerspin=0,writerspin=0,adaptive=0,shortpark=0,claim=0,wakemany=0," +
-	"handoff=0,handoffspin=0,ownercheck=0"
+	"handoff=0,handoffspin=0,ownercheck=0,readerfirst=0"
 
 const policiesHelp = `Policies measures rwsem.RWMutex with one of its mechanisms off, or set otherwise,
 at a time. The settings are those of the environment variable RWSEMDEBUG, which

@@ -55,10 +55,10 @@ func TestWithDefault(t *testing.T) {
 
 	settings, err := withDefault("settings", defaultSettings)
 	require.NoError(t, err)
-	require.Len(t, settings, 15)
+	require.Len(t, settings, 16)
 	assert.Equal(t, "default", settingName(settings[0]))
 	assert.Equal(t, "readerspin=0", settingName(settings[1]))
-	assert.Equal(t, "plain queue", settingName(settings[14]))
+	assert.Equal(t, "plain queue", settingName(settings[15]))
 }
 
 func TestPolicyCells(t *testing.T) {
@@ -169,7 +169,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestCapture(t *testing.T) {
-	ctx, cancel := withLimit(50 * time.Millisecond)
+	ctx, cancel := withLimit(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	// The test program, asked for a child that runs for longer.
 	cmd := exec.CommandContext(ctx, os.Args[0], roundsChild, "-cells", "p2/g2/r0/6ns", "-dur", "1m", "-steps", "1,2,3")

@@ -29,7 +29,7 @@ type record struct {
 	Table string   `json:",omitempty"` // what was measured, such as "grid"
 	Cell  string   `json:",omitempty"` // a name that is unique in its table
 	X     *float64 `json:",omitempty"` // where the cell stands on the axis of a sweep
-	Lock  string   `json:",omitempty"` // key of a lock, or "rwsem" and its setting
+	Lock  string   `json:",omitempty"` // key of a lock, "rwsem" and its setting, or what else the table compares
 
 	// Metrics are by name, which ends in the unit, with one value for each
 	// round. Rounds with the same index were measured next to each other.
@@ -51,13 +51,14 @@ type runInfo struct {
 }
 
 // Names of metrics. A name ends in its unit or in a word; of those that end in
-// "/s", and of metricFairness, more is better, of all others less.
+// "/s" or in metricFairness more is better, of all others less.
 const (
 	metricThroughput = "Mops/s"
 	metricTime       = "ns/op"
 	metricFairness   = "slowest/mean"
-	metricCPU        = "cpu-us/op" // CPU time of the whole process
-	metricCPUs       = "cpus"      // CPUs in use on average
+	metricCPU        = "cpu-us/op"        // CPU time of the whole process
+	metricCPUs       = "cpus"             // CPUs in use on average
+	metricBeside     = "beside-Mpieces/s" // work of goroutines that have nothing to do with the lock
 
 	// Waits and calls, each behind a class and a dash: "read-p99.9-ns".
 	metricP50   = "p50-ns"
@@ -73,9 +74,15 @@ const (
 	metricElsewhere = "charged-elsewhere" // what the mutex profile charges to others than Unlock, of all
 )
 
+// againSuffix is behind the name of what was run a second time in every round.
+const againSuffix = " again"
+
+// rwsemDefault is rwsem as it is, where others are rwsem with a setting.
+const rwsemDefault = "rwsem default"
+
 // moreIsBetter tells which way a metric counts.
 func moreIsBetter(metric string) bool {
-	return strings.HasSuffix(metric, "/s") || metric == metricFairness
+	return strings.HasSuffix(metric, "/s") || strings.HasSuffix(metric, metricFairness)
 }
 
 func newRunInfo(args []string) *runInfo {
@@ -209,6 +216,9 @@ func (d *series) metrics() map[string][]float64 {
 	m := map[string][]float64{metricThroughput: d.mops, metricFairness: d.slowest}
 	putKnown(m, metricCPU, d.cpuEach)
 	putKnown(m, metricCPUs, d.cpus)
+	if sum(d.burnt) > 0 {
+		putKnown(m, metricBeside, d.burnt)
+	}
 	return m
 }
 

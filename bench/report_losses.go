@@ -31,8 +31,8 @@ func findLosses(tables []*dataTable) *losses {
 	l := &losses{classes: mdTable{head: []string{"table", "time", "cells", "above 1x", "in every round", "worst"}}}
 	for _, t := range tables {
 		switch {
-		case t.has("ours") && t.has("std"):
-			l.apps = append(l.apps, t.longer("ns/op", "ours", "std")...)
+		case t.has(lockOurs) && t.has(lockStd):
+			l.apps = append(l.apps, t.longer(metricTime, lockOurs, lockStd)...)
 		case t.has("rwsem") && (t.has("sync") || t.has("mutex")):
 			l.addCells(t)
 			l.addWaits(t)

@@ -50,7 +50,7 @@ func (m *mdTable) write(w io.Writer, names int) {
 
 // base is the lock that the others of a table are compared with, "" for none.
 func (t *dataTable) base() string {
-	for _, lock := range []string{"sync", "std", "rwsem default", "rwsem off"} {
+	for _, lock := range []string{"sync", lockStd, rwsemDefault} {
 		if t.has(lock) {
 			return lock
 		}
@@ -72,7 +72,7 @@ func (t *dataTable) write(w io.Writer) {
 	case kind == "rows":
 		t.writeSwitched(w)
 	case kind == "owner", kind == "builds":
-		t.writeAmounts(w, "rwsem default")
+		t.writeAmounts(w, rwsemDefault)
 	default:
 		t.writeAmounts(w, t.base())
 		t.writeWaits(w)
@@ -108,12 +108,12 @@ func (t *dataTable) writeNoise(w io.Writer) {
 	m := mdTable{head: []string{"cell", "lock", "ratio", "spread"}}
 	means := mdTable{head: []string{"lock", "cells", "geometric mean", "95 % interval"}}
 	for _, lock := range t.locks {
-		if !t.has(lock + " again") {
+		if !t.has(lock + againSuffix) {
 			continue
 		}
 		var rounds [][]float64
 		for _, cell := range t.cells {
-			qs := quotients(t.rounds(cell, lock, metricThroughput), t.rounds(cell, lock+" again", metricThroughput))
+			qs := quotients(t.rounds(cell, lock, metricThroughput), t.rounds(cell, lock+againSuffix, metricThroughput))
 			if r := overRounds(qs); r.known() {
 				rounds = append(rounds, qs)
 				m.row(cell, lock, r.String(), r.spread())
@@ -186,24 +186,17 @@ func (t *dataTable) trial() (*trial, []cell, error) {
 // meanByRound is the geometric mean over the cells of a lock's throughput to
 // that of the best of sync's locks, round by round.
 func (t *dataTable) meanByRound(lock string) []float64 {
-	var byRound [][]float64
+	var all [][]float64
 	for _, res := range t.results(lock) {
-		for r, q := range res.quotients() {
-			if r == len(byRound) {
-				byRound = append(byRound, nil)
-			}
-			byRound[r] = append(byRound[r], q)
+		if qs := res.quotients(); len(qs) > 0 {
+			all = append(all, qs)
 		}
 	}
-	var means []float64
-	for _, qs := range byRound {
-		means = append(means, geomean(qs))
-	}
-	return means
+	return roundMeans(all)
 }
 
 func (t *dataTable) writeApps(w io.Writer) {
-	metric := "ns/op"
+	const metric = metricTime
 	if !slices.Contains(t.metrics, metric) {
 		t.writeAmounts(w, t.base())
 		return
@@ -212,9 +205,9 @@ func (t *dataTable) writeApps(w io.Writer) {
 	for _, lock := range t.locks {
 		m.head = append(m.head, lock+" "+metric)
 	}
-	others := slices.DeleteFunc(slices.Clone(t.locks), func(lock string) bool { return lock == "std" })
+	others := slices.DeleteFunc(slices.Clone(t.locks), func(lock string) bool { return lock == lockStd })
 	for _, lock := range others {
-		m.head = append(m.head, lock+" to std")
+		m.head = append(m.head, lock+" to "+lockStd)
 	}
 	ratios := map[string][]float64{}
 	for _, cell := range t.cells {
@@ -223,7 +216,7 @@ func (t *dataTable) writeApps(w io.Writer) {
 			row = append(row, threeDigits(median(t.rounds(cell, lock, metric))))
 		}
 		for _, lock := range others {
-			r := t.ratio(cell, metric, lock, "std")
+			r := t.ratio(cell, metric, lock, lockStd)
 			if r.known() {
 				ratios[lock] = append(ratios[lock], r.median)
 			}
@@ -238,29 +231,33 @@ func (t *dataTable) writeApps(w io.Writer) {
 }
 
 // writeSwitched prints what a mechanism changes beside how much the same thing
-// differs from itself.
+// differs from itself: the side that was run twice is compared with every other.
 func (t *dataTable) writeSwitched(w io.Writer) {
-	const off, on, again = "rwsem off", "rwsem on", "rwsem on again"
-	if !t.has(off) || !t.has(on) {
+	i := slices.IndexFunc(t.locks, func(lock string) bool { return t.has(lock + againSuffix) })
+	if i < 0 {
 		t.writeAmounts(w, t.base())
+		t.writeWaits(w)
 		return
 	}
-	m := mdTable{head: []string{"experiment", "metric", "better", "off", "on", "on to off", "on to itself"}}
+	base := t.locks[i]
+	m := mdTable{head: []string{"experiment", "metric", "better", "side", "its value", base, base + " to side", base + " to itself"}}
 	for _, cell := range t.cells {
 		for _, metric := range t.metrics {
-			was, is := t.rounds(cell, off, metric), t.rounds(cell, on, metric)
-			if len(was) == 0 || len(is) == 0 {
-				continue
-			}
 			better := "less"
 			if moreIsBetter(metric) {
 				better = "more"
 			}
-			m.row(cell, metric, better, metricValue(metric, median(was)), metricValue(metric, median(is)),
-				t.ratio(cell, metric, on, off).full(), t.ratio(cell, metric, again, on).full())
+			for _, side := range t.locks {
+				was, is := t.rounds(cell, side, metric), t.rounds(cell, base, metric)
+				if side == base || side == base+againSuffix || len(was) == 0 || len(is) == 0 {
+					continue
+				}
+				m.row(cell, metric, better, side, metricValue(metric, median(was)), metricValue(metric, median(is)),
+					t.ratio(cell, metric, base, side).full(), t.ratio(cell, metric, base+againSuffix, base).full())
+			}
 		}
 	}
-	m.write(w, 2)
+	m.write(w, 4)
 }
 
 // writeAmounts prints everything but waits, with ratios to a lock if base names

@@ -71,7 +71,7 @@ func TestReportFigures(t *testing.T) {
 		"| apps | example.org/a/BenchmarkX | ns/op | 11.5 | 10 | 1.15x (1.10..1.20) | yes |",
 		"| p2/g2/r0/6ns | rwsem | 1.10x | 1.00..1.20 |",
 		"| claim=0 | 1.50x | 1.00..2.00 | 0.75x | 0.50..1.00 | 0 | p2/g2/r0/6ns (1.50x) | 0 | 0.90 |",
-		"| two writers | Mops/s | more | 1 | 2.5 | 2.50x (2.00..3.00) | 0.83x (0.67..1.00) |",
+		"| two writers | Mops/s | more | rwsem -tags rwsem_ownercount | 1 | 2.5 | 2.50x (2.00..3.00) | 0.83x (0.67..1.00) |",
 		`| odd \| name | sync | 2 |  |`,
 		"Run 2, **broken off**; 3 rounds, medians over them.",
 		"| 3 | `go run ./bench -quick -json 3.jsonl` | 2026-01-04 03:00 UTC | 0123abc | none: superseded | quick |",

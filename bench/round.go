@@ -44,6 +44,16 @@ type lockKind struct {
 	fresh     func() target
 }
 
+// lockIndex is -1 if no lock has the key.
+func lockIndex(locks []lockKind, key string) int {
+	return slices.IndexFunc(locks, func(l lockKind) bool { return l.key == key })
+}
+
+func hasLock(locks []lockKind, key string) bool { return lockIndex(locks, key) >= 0 }
+
+// lockByKey is one of those compared.
+func lockByKey(key string) lockKind { return allLocks[lockIndex(allLocks, key)] }
+
 // stopFlag is read by every goroutine each time around and written once.
 type stopFlag struct {
 	_   pad

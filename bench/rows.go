@@ -120,11 +120,8 @@ func rowsCommand(args []string, stdout, stderr io.Writer) error {
 }
 
 func rowsHelpText() string {
-	var list strings.Builder
-	for _, r := range rowList {
-		fmt.Fprintf(&list, "    %-4s %s\n", r.name, r.about)
-	}
-	return fmt.Sprintf(rowsHelp, list.String(), 100*levelWithin)
+	list := described(rowList, func(r row) (string, string) { return r.name, r.about })
+	return fmt.Sprintf(rowsHelp, list, 100*levelWithin)
 }
 
 // experiments are those of the rows, with the scenes that match alone.
@@ -272,7 +269,7 @@ func (r *rows) runExperiment(e *experiment) *results {
 			v.exe = r.builds[s.tags].exe
 		}
 		if i == len(e.sides) {
-			v.name += " again"
+			v.name += againSuffix
 		}
 		res.variants = append(res.variants, v)
 		res.got = append(res.got, map[string][]outcome{})

@@ -58,7 +58,7 @@ type measure struct {
 
 var (
 	throughput = measure{metricThroughput, "kops/s", 1000, func(_ scene, o outcome) float64 { return o.Tally.mops() }}
-	beside     = measure{"beside-Mpieces/s", "burnt pieces/ms", 1000, func(_ scene, o outcome) float64 {
+	beside     = measure{metricBeside, "burnt pieces/ms", 1000, func(_ scene, o outcome) float64 {
 		return o.Tally.Burnt / float64(o.Tally.Elapsed.Microseconds())
 	}}
 	writerWait = measure{"write-" + metricP50, "wait p50, us", 1e-3, func(_ scene, o outcome) float64 {

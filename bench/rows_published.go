@@ -219,12 +219,3 @@ func (f figures) cells() (before, after, ratio string) {
 }
 
 func (f figures) String() string { return figure("%.2fx", f.ratio()) }
-
-// plain prints a number with three digits or, above 100, with all before the
-// point.
-func plain(x float64) string {
-	if x < 100 {
-		return figure("%.3g", x)
-	}
-	return figure("%.0f", x)
-}

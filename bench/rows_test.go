@@ -418,6 +418,12 @@ func TestTinyRows(t *testing.T) {
 	if runtime.NumCPU() > 1 {
 		assert.Len(t, seen["rows/A12 mixed/g4/5steps rwsem readerspin=0"].Metrics[metricThroughput], 1)
 	}
+	var doc strings.Builder
+	for _, table := range tablesOf(readFile(t, file)[1:]) {
+		table.write(&doc)
+	}
+	assert.Contains(t, doc.String(), "| rwsem default to side | rwsem default to itself |")
+	assert.Contains(t, doc.String(), "| relay | write-p50-ns | less | rwsem handoff=0 |")
 }
 
 func TestTinyOtherBuild(t *testing.T) {

@@ -122,20 +122,6 @@ func (c comparing) mean() judged {
 	return c.judge(mean, roundMeans(ours), roundMeans(twins), false)
 }
 
-// roundMeans is the geometric mean over several series in each round; none if
-// one of them has no rounds.
-func roundMeans(all [][]float64) []float64 {
-	var means []float64
-	for r := range slices.MinFunc(all, func(a, b []float64) int { return len(a) - len(b) }) {
-		var round []float64
-		for _, qs := range all {
-			round = append(round, qs[r])
-		}
-		means = append(means, geomean(round))
-	}
-	return means
-}
-
 // summaryLine is a line of the last table.
 type summaryLine struct {
 	row, name string

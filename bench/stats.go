@@ -45,6 +45,23 @@ func geomean(xs []float64) float64 {
 	return stat.GeometricMean(xs, nil)
 }
 
+// roundMeans is the geometric mean over several series in each round; none if
+// one of them has no rounds, or if there is none.
+func roundMeans(all [][]float64) []float64 {
+	if len(all) == 0 {
+		return nil
+	}
+	var means []float64
+	for r := range slices.MinFunc(all, func(a, b []float64) int { return len(a) - len(b) }) {
+		var round []float64
+		for _, qs := range all {
+			round = append(round, qs[r])
+		}
+		means = append(means, geomean(round))
+	}
+	return means
+}
+
 // ratio is a comparison by rounds: the two sides of each quotient were
 // measured next to each other.
 type ratio struct{ median, min, max float64 }
@@ -98,13 +115,17 @@ func (r ratio) full() string {
 	return r.String() + " (" + r.spread() + ")"
 }
 
-// best is the greatest of the series in each round.
+// best is the greatest of the series in each round; none if they differ in
+// length, and so do not belong together.
 func best(series ...[]float64) []float64 {
 	var out []float64
 	for _, s := range series {
 		if out == nil {
 			out = slices.Clone(s)
 			continue
+		}
+		if len(s) != len(out) {
+			return nil
 		}
 		for i := range s {
 			out[i] = max(out[i], s[i])

@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 const sweepHelp = `Sweep measures how the cost of a lock grows, with one parameter at a time and
@@ -208,14 +206,7 @@ func (q quantiles) inAll(rounds int) quantiles {
 
 // sweepTimings have histograms of one digit. Those of two would take up 70 kB
 // for each of thousands of goroutines.
-func sweepTimings(n int) []timing {
-	fresh := func() *waits { return &waits{hist: hdrhistogram.New(1, longestWait.Nanoseconds(), 1)} }
-	ts := make([]timing, n)
-	for i := range ts {
-		ts[i] = timing{reads: fresh(), writes: fresh()}
-	}
-	return ts
-}
+func sweepTimings(n int) []timing { return timingsTo(1, n) }
 
 func (w *sweeps) loadAt(p point) load {
 	dur, _ := w.sweepRound(p)

@@ -26,6 +26,15 @@ func figure(format string, x float64) string {
 	return fmt.Sprintf(format, x)
 }
 
+// plain prints a number with three digits or, above 100, with all before the
+// point.
+func plain(x float64) string {
+	if x < 100 {
+		return figure("%.3g", x)
+	}
+	return figure("%.0f", x)
+}
+
 // count prints a number of operations in at most seven characters.
 func count(n float64) string {
 	switch {

@@ -18,18 +18,14 @@ are short, and a program is as slow as the rare long ones.
 
 Parts, for -only:
 
-    closed     every goroutine takes the lock again as soon as it has released it
-    scheduled  the lock is wanted at times planned before, whoever is late
-    unlock     how long Unlock takes that wakes 0 to 1024 readers, when the last of
-               them has the lock, and whom the mutex profile holds responsible
-
+%s
 A closed loop hides long waits: a goroutine that waits asks for nothing
 meanwhile, and one that barges in again and again adds short waits that nobody
 needed. So in scheduled rounds each goroutine has a schedule of its own, with
 exponential gaps from a fixed seed, the same for every lock in a round, and a
 wait counts from the planned arrival to the lock's acquisition. A goroutine that
 is late does what is due at once, and its arrivals count as waiting meanwhile.
-The rates are 50 % and 80 % of saturation, which is the greatest rate at which
+The rates are 50 %% and 80 %% of saturation, which is the greatest rate at which
 sync.RWMutex keeps up with such a schedule in that cell, found first by
 bisection. Sections shorter than 1us are left out: the schedule would cost more
 than they do.
@@ -53,7 +49,7 @@ other work, the cell is left out of the means.
     max       the longest wait of all rounds
     worst     the worst wait of each goroutine: the median over the goroutines
     waiting   the sum of the waits, of all goroutines' time; on a schedule the mean
-              number of arrivals that wait for each goroutine, which may exceed 100%
+              number of arrivals that wait for each goroutine, which may exceed 100%%
 
 Figures are medians over the rounds, clock reading included. Ratios are to
 sync.RWMutex in the same round: the median over the rounds, and the least and
@@ -66,14 +62,14 @@ milliseconds. The writer then times its Unlock, and each reader notes when it ha
 the lock and releases it. Of fewer than 100 times a round p99 is the longest. The
 mutex profile charges a wait to who ended it: shares are of the delay with 256
 readers, by the innermost function outside of the runtime and by who had called
-into the lock; those below 0.1 % are not shown.
+into the lock; those below 0.1 %% are not shown.
 
 Under Targets the geometric means are over the cells, of which each round is one
-quotient, that of readers and of writers together. Intervals of 95 % are
+quotient, that of readers and of writers together. Intervals of 95 %% are
 bootstrapped: every cell's rounds are drawn anew, with replacement.
 
 Cells are named as in the main command. Without -cells, those at the GOMAXPROCS
-there is with 8 and 64 goroutines, 90 and 50 % reads, sections of 6ns and 3us;
+there is with 8 and 64 goroutines, 90 and 50 %% reads, sections of 6ns and 3us;
 -quick takes those with 8 goroutines. The part unlock has no cells.
 
 Exit status: 0 if everything ran, whoever won; 1 if something failed or a lock
@@ -81,6 +77,10 @@ hung; 2 for a mistake in the command line.
 
 Flags:
 `
+
+func tailsHelpText() string {
+	return fmt.Sprintf(tailsHelp, described(tailParts, func(p part[*tails]) (string, string) { return p.name, p.about }))
+}
 
 var tailsExtents = extents{
 	full:  extent{5, 200 * time.Millisecond, longTurn, "8 minutes"},
@@ -90,17 +90,10 @@ var tailsExtents = extents{
 // quickTails leaves out the many goroutines, which take long rounds.
 var quickTails = regexp.MustCompile(`/g8/r(90|50)/(6ns|3us)$`)
 
-// tailPart is a table of this command.
-type tailPart struct {
-	name string
-	plan func(*tails) time.Duration
-	run  func(*tails) error
-}
-
-var tailParts = []tailPart{
-	{"closed", (*tails).planClosed, (*tails).runClosed},
-	{"scheduled", (*tails).planScheduled, (*tails).runScheduled},
-	{"unlock", (*tails).planUnlock, (*tails).runUnlock},
+var tailParts = []part[*tails]{
+	{"closed", "every goroutine takes the lock again as soon as it has released it", (*tails).planClosed, (*tails).runClosed},
+	{"scheduled", "the lock is wanted at times planned before, whoever is late", (*tails).planScheduled, (*tails).runScheduled},
+	{"unlock", "how long Unlock takes that wakes 0 to 1024 readers, and whom that is charged to", (*tails).planUnlock, (*tails).runUnlock},
 }
 
 // tails is a run of the command.
@@ -111,19 +104,18 @@ type tails struct {
 }
 
 // twinKey is that of sync.RWMutex run a second time in every round.
-const twinKey = "sync again"
+const twinKey = "sync" + againSuffix
 
 func tailsCommand(args []string, stdout, stderr io.Writer) error {
 	var o options
-	var parts []tailPart
+	var parts []part[*tails]
 	fs := flag.NewFlagSet("bench tails", flag.ContinueOnError)
-	pickFlag(fs, &parts, "only", "part", tailParts, func(p tailPart) string { return p.name })
+	partsFlag(fs, &parts, tailParts)
 	locksFlag(fs, &o.locks)
-	if err := o.parseRounds(fs, tailsExtents, args, tailsHelp, stdout); err != nil {
+	if err := o.parseRounds(fs, tailsExtents, args, tailsHelpText(), stdout); err != nil {
 		return err
 	}
-	unlock := slices.ContainsFunc(parts, func(p tailPart) bool { return p.name == "unlock" })
-	if unlock && len((&session{options: o}).checkLocks()) == 0 {
+	if hasPart(parts, "unlock") && len(o.checkLocks()) == 0 {
 		return usagef("the part unlock needs rwsem or sync among -locks; -only leaves it out")
 	}
 	s, err := newSession(o, allCells(runtime.GOMAXPROCS(0)), stdout)
@@ -133,16 +125,8 @@ func tailsCommand(args []string, stdout, stderr io.Writer) error {
 	defer runtime.GOMAXPROCS(s.procs)
 	t := &tails{session: s, twins: withTwin(o.locks)}
 	s.begin()
-	var planned time.Duration
-	for _, p := range parts {
-		planned += p.plan(t)
-	}
-	s.prog = newProgress(stderr, planned)
-	for _, p := range parts {
-		if err := p.run(t); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		runtime.GOMAXPROCS(s.procs)
+	if err := runParts(s, t, parts, stderr); err != nil {
+		return err
 	}
 	t.summarize()
 	printChecks(s)
@@ -151,9 +135,9 @@ func tailsCommand(args []string, stdout, stderr io.Writer) error {
 
 func withTwin(locks []lockKind) []lockKind {
 	locks = slices.Clone(locks)
-	if i := slices.IndexFunc(locks, func(k lockKind) bool { return k.key == "sync" }); i >= 0 {
+	if i := lockIndex(locks, "sync"); i >= 0 {
 		twin := locks[i]
-		twin.key, twin.name = twinKey, twin.name+" again"
+		twin.key, twin.name = twinKey, twin.name+againSuffix
 		locks = append(locks, twin)
 	}
 	return locks
@@ -252,23 +236,14 @@ func (c *tailCell) quotients(key string, figure func(*quantiles) []float64) []fl
 		return nil
 	}
 	own, ref := c.byLock[key], c.byLock["sync"]
-	byRound := make([][]float64, c.rounds)
+	var all [][]float64
 	for class := range tailClasses {
 		num, den := figure(&own.classes[class].quantiles), figure(&ref.classes[class].quantiles)
-		if len(num) != c.rounds || len(den) != c.rounds {
-			continue // a cell without readers or without writers
-		}
-		for r := range num {
-			byRound[r] = append(byRound[r], num[r]/den[r])
+		if len(num) == c.rounds && len(den) == c.rounds { // else a cell without readers or without writers
+			all = append(all, quotients(num, den))
 		}
 	}
-	var out []float64
-	for _, qs := range byRound {
-		if len(qs) > 0 {
-			out = append(out, geomean(qs))
-		}
-	}
-	return out
+	return roundMeans(all)
 }
 
 const tailRow = "%-18s  %-6s %-18s %7s %8s %8s %8s %8s %8s %8s %8s %7s   %8s %-12s %8s %-12s  %s"
@@ -356,18 +331,12 @@ func (t *tails) over(loads []int, key string, figure func(*quantiles) []float64)
 func tailP999(q *quantiles) []float64  { return q.p999 }
 func tailWorst(q *quantiles) []float64 { return q.worstMid }
 
-// meanWithInterval puts the 95 % interval where a spread otherwise stands.
-func meanWithInterval(cells [][]float64) ratio {
-	low, high := bootstrap(cells)
-	return ratio{geomeanOfMedians(cells), low, high}
-}
-
 const tailSummaryRow = "%-18s %-13s %6s %9s %-12s %9s %-12s"
 
 // summarize prints the means over the cells, those of sync.RWMutex to itself
 // among them, and puts rwsem's up against their targets.
 func (t *tails) summarize() {
-	if len(t.results) == 0 || !slices.ContainsFunc(t.twins, func(k lockKind) bool { return k.key == twinKey }) {
+	if len(t.results) == 0 || !hasLock(t.twins, twinKey) {
 		return
 	}
 	t.title("Geometric means over the cells to sync.RWMutex, with their 95 % intervals")
@@ -392,7 +361,7 @@ func (t *tails) summaryRows(name string, loads []int) {
 		if len(cells) == 0 || k.key == "sync" {
 			continue
 		}
-		tail, worst := meanWithInterval(cells), meanWithInterval(t.over(loads, k.key, tailWorst))
+		tail, worst := meanOf(cells), meanOf(t.over(loads, k.key, tailWorst))
 		t.row(tailSummaryRow, k.name, name, fmt.Sprint(len(cells)), tail, tail.spread(), worst, worst.spread())
 	}
 }
@@ -409,12 +378,12 @@ func (t *tails) incomparable() []string {
 }
 
 func (t *tails) check(tails, worsts [][]float64) {
-	tail := meanWithInterval(tails)
+	tail := meanOf(tails)
 	of := fmt.Sprintf(", to sync.RWMutex (%d cells)", len(tails))
 	t.checks = append(t.checks,
 		atMost("p99.9 wait"+of, tail, 0.70),
 		check{"the same, upper end of its interval", figure("%.2fx", tail.max), "< 0.80x", tail.max < 0.80},
-		atMost("each one's worst wait"+of, meanWithInterval(worsts), 1))
+		atMost("each one's worst wait"+of, meanOf(worsts), 1))
 	scheduled, behind := 0, 0
 	for _, c := range t.results {
 		if c.load > 0 {

@@ -91,12 +91,18 @@ func TestTinyUnlock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs for seconds")
 	}
-	out := tiny(t, "tails", "-only", "unlock")
+	file := filepath.Join(t.TempDir(), "tails.json")
+	out := tiny(t, "tails", "-only", "unlock", "-json", file)
 	for _, lock := range []string{"rwsem", "sync"} {
 		assert.Regexp(t, `(?m)^0 +`+lock+`\.RWMutex +80 .* -$`, out)
 		assert.Regexp(t, `(?m)^1024 +`+lock+`\.RWMutex +10 +\d`, out)
-		assert.Regexp(t, `(?m)^`+lock+`\.RWMutex +\S*`+lock+`\.\(\*RWMutex\)\.\S+ +writer's Unlock +\d`, out)
+		assert.Regexp(t, `(?m)^`+lock+`\.RWMutex +\S*`+lock+`\.\(\*\w+\)\.\S+ +writer's Unlock +\d`, out)
 	}
+	tables := tablesOf(readFile(t, file)[1:])
+	require.Len(t, tables, 1)
+	pictures, err := tables[0].pictures()
+	require.NoError(t, err)
+	assert.Len(t, pictures, 1)
 }
 
 // walk takes all arrivals of a schedule, working for so long on each.

@@ -136,8 +136,9 @@ func (t *tails) planUnlock() time.Duration {
 	return total
 }
 
-// callSeries is how long a call took, by round.
-type callSeries struct{ p50, p99, max []float64 }
+// callSeries is how long a call took, by round: without the other quantiles,
+// for which there are too few calls.
+type callSeries struct{ quantiles }
 
 func (c *callSeries) add(ns []float64) {
 	if len(ns) > 0 {
@@ -145,12 +146,6 @@ func (c *callSeries) add(ns []float64) {
 		c.p99 = append(c.p99, quantile(ns, 0.99))
 		c.max = append(c.max, slices.Max(ns))
 	}
-}
-
-func (c *callSeries) metrics(class string, into map[string][]float64) {
-	putKnown(into, class+"-"+metricP50, c.p50)
-	putKnown(into, class+"-"+metricP99, c.p99)
-	putKnown(into, class+"-"+metricMax, c.max)
 }
 
 // cells are the series' columns in a table.
@@ -218,7 +213,8 @@ func (t *tails) reportWakes(kind lockKind, n int, d, ref *wakeSeries) {
 	m := map[string][]float64{}
 	d.unlock.metrics("unlock", m)
 	d.last.metrics("last", m)
-	t.data.add(record{Table: "unlock", Cell: fmt.Sprintf("n%d", n), Lock: kind.key, Metrics: m})
+	x := float64(n)
+	t.data.add(record{Table: "unlock", Cell: fmt.Sprintf("n%d", n), X: &x, Lock: kind.key, Metrics: m})
 }
 
 // Whom the mutex profile holds responsible.

@@ -80,7 +80,7 @@ func (t *trial) run(c child) ([]outcome, string, error) {
 // ask runs a program with an environment beside what there is, for so many
 // outcomes in a time of planned length.
 func (t *trial) ask(exe string, env []string, planned time.Duration, want int, args ...string) ([]outcome, string, error) {
-	ctx, cancel := withLimit(childLimit(planned))
+	ctx, cancel := withLimit(context.Background(), childLimit(planned))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", t.procs))
