@@ -82,6 +82,8 @@ var faults = []fault{
 	{"reader behind writers: in the writers' turn", "passed-in-their-turn", "TestFaultReaderBehindWriters", "purego", 0},
 	{"reader behind writers: never woken", "passed-not-asleep", "TestFaultReaderBehindWriters", "purego", 0},
 	{"reader behind writers: before an urgent one", "urgent-passed", "TestFaultReaderBehindWriters", "purego", 0},
+	{"reader behind writers: first behind readers", "first-behind-readers", "TestFaultFirstBehindReaders", "purego", 0},
+	{"read-fail guard: a batch", "read-fail-batch", "TestFaultNarrowGrant", "purego,rwsemnarrow", 0},
 	{"passed on its way: for ever", "passed-for-ever", "TestFaultPassedOnItsWay", "purego", 0},
 	{"passed on its way: where sections are long", "passed-where-long", "TestFaultPassedOnItsWay", "purego", 0},
 	{"spin on readers that cannot run", "spin-on-crowd", "TestFaultSpinOnCrowd", "rwsemhooks", 0},

@@ -163,3 +163,20 @@ func TestFaultNarrowStorm(t *testing.T) {
 	require.NotZero(t, full.Load(), "the limit was not reached")
 	requireRest(t, &rw)
 }
+
+// Readers that are in the count and about to back out leave no room for others.
+func TestFaultNarrowGrant(t *testing.T) {
+	for long := range uint32(2) {
+		var rw RWMutex
+		rw.ctl.Store(long * ctlLongMask)
+		for range 8 {
+			rw.push(&waiter{reader: true}, false)
+		}
+		const c = flagReadFail | flagWaiters | flagAsleep
+		rw.count.Store(c)
+		var l wakeList
+		require.False(t, rw.grantReaders(&l, false))
+		require.Zero(t, l.told)
+		require.Equal(t, uint64(c), rw.count.Load())
+	}
+}

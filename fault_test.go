@@ -825,3 +825,44 @@ func setFirstDue(rw *RWMutex, due int64) {
 	defer unlockWaitList(rw)
 	rw.head.due = due
 }
+
+// A reader that is put first while readers hold the lock comes in at once: who
+// puts it there lets it in.
+func TestFaultFirstBehindReaders(t *testing.T) {
+	old := policy
+	t.Cleanup(func() { policy = old })
+	policy.readerFirst, policy.readerTime, policy.readerEach, policy.handoffTime = true, time.Hour, 0, time.Hour
+	var rw RWMutex
+	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+	rw.Lock()
+	w := inBackground(rw.Lock)
+	awaitQueue(t, &rw, 1)
+	r := inBackground(rw.RLock)
+	awaitQueue(t, &rw, 2)
+	rw.Downgrade()
+	require.Equal(t, 2, queueLen(&rw), "the writer is first, and nobody is due")
+	setLastDue(&rw)
+	w2 := inBackground(rw.Lock)
+	r.wait(t, "the reader joins the readers")
+	awaitQueue(t, &rw, 2)
+	require.Zero(t, rw.count.Load()&flagHandoff)
+	rw.RUnlock()
+	rw.RUnlock()
+	for range 2 {
+		awaitTrue(t, "a writer gets the lock", func() bool { return w.done.Load() || w2.done.Load() })
+		if w.done.Load() {
+			w = w2
+		} else {
+			w2 = w
+		}
+		rw.Unlock()
+	}
+	requireRest(t, &rw)
+}
+
+//go:norace
+func setLastDue(rw *RWMutex) {
+	lockWaitList(rw)
+	defer unlockWaitList(rw)
+	rw.head.prev.due = 0
+}

@@ -298,9 +298,10 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 		return false
 	}
 	w.state.Store(waiting)
+	var l wakeList
 	rw.preferReader(now, false)
 	if h := rw.head; h != nil && rw.isDue(h, now) && rw.count.Load()&flagAsleep != 0 {
-		rw.setHandoff(h)
+		rw.wakeFirst(&l)
 	}
 	var c uint64
 	for {
@@ -319,6 +320,7 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 					hook(hookCounted)
 					rw.nameOwner(w.owner)
 				}
+				l.wake()
 				return false
 			}
 			continue
@@ -337,7 +339,6 @@ func (rw *RWMutex) enqueue(w *waiter, bias uint64) bool {
 		rw.steals.Store(0) // as in startTurn
 	}
 	rw.push(w, again)
-	var l wakeList
 	if wakeDue(c) {
 		rw.wakeFirst(&l)
 	}
@@ -578,7 +579,7 @@ func (rw *RWMutex) grantWriter(w *waiter, c uint64, l *wakeList) bool {
 //go:norace
 func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 	// n of them, last is who stands behind those.
-	n, last := 0, rw.head
+	first, n, last := rw.head, 0, rw.head
 	for n < maxWake && last.reader && (policy.wakeMany || n == 0 || rw.writers == nil || last.since < rw.writers.since) {
 		n++
 		if last = last.next; last == rw.head {
@@ -594,16 +595,16 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 	}
 	for {
 		c := rw.count.Load()
+		if first.blocked(c) {
+			return false
+		}
 		if guardInReach {
-			// No more than there is room for; the first one sees for certain below.
-			room := max(1, int(min((flagReadFail-1-c)>>readerShift, maxWake)))
+			// No more than there is room for.
+			room := int(min((flagReadFail-1-c)>>readerShift, maxWake))
 			others = others || n > room
 			counted, n = min(counted, room), min(n, room)
 		}
 		m := c&^(flagHandoff|flagWaiters|flagAsleep) + uint64(counted)*readerBias
-		if c&writerLocked != 0 || m&flagReadFail != 0 {
-			return false
-		}
 		if others {
 			m |= flagWaiters | flagAsleep
 		}
@@ -613,7 +614,7 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 		}
 	}
 	hook(hookTell)
-	for w, i := rw.head, 0; i < n; i++ {
+	for w, i := first, 0; i < n; i++ {
 		next := w.next
 		rw.unlink(w)
 		if i < counted {
