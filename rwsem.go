@@ -33,26 +33,29 @@ const (
 
 	// flagHandoff: the first waiter was found to have waited its handoff time;
 	// nobody may take the lock but it, the readers let in together with it,
-	// and those that were let in before and join readers. Set under the wait
+	// and those that were let in before and join readers. A reader that is put
+	// first takes it over. Set under the wait
 	// lock; cleared in the atomic step that gives the lock to the first waiter,
 	// or when that waiter leaves.
 	flagHandoff = 1 << 2
 
-	// flagAsleep: the first waiter sleeps, so a release that leaves nobody
-	// holding the lock has to wake it. While waiters are present and it is
+	// flagAsleep: the first waiter sleeps (or finds on its way back to sleep that
+	// it was told), so a release that leaves nobody holding the lock has to wake it. While waiters are present and it is
 	// clear, the first of them was woken, or is about to be, and has not
 	// finished its try. Set under the wait lock with the first entry of the
 	// wait list, in the step that makes another waiter the first, and by the
-	// first waiter in the step that ends its try in vain; cleared under it by
-	// the waker, and when the list empties.
+	// first waiter in the step that ends its try in vain, or after the step that
+	// puts a reader in front of it; cleared under it by the waker, and when the
+	// list empties.
 	flagAsleep = 1 << 3
 
 	// flagClaim: a writer that is awake waits for the readers to drain. It is
 	// a request to arriving readers, which step back for a moment and then
 	// take the lock all the same, so that a claimant that lost its processor
 	// holds up nobody for long. Set by writers that spin; cleared by them, by
-	// any writer that takes the lock on a slow path or by a try, and by who
-	// stepped back for a claimant that did not come. It may be lost.
+	// any writer that takes the lock on a slow path or by a try, by who stepped
+	// back for a claimant that did not come, and when another waiter becomes the
+	// first. It may be lost.
 	flagClaim = 1 << 4
 
 	// writerMask is all of the count that a writer is: writerLocked, and its
@@ -132,9 +135,9 @@ const (
 //
 // A goroutine that holds it for reading must not call RLock again while
 // another may call Lock: once the first waiter, a writer, has waited its handoff
-// time (half a millisecond by default) new readers wait behind it, the second
-// RLock among them. Up to that time a blocked Lock does not keep new readers
-// out, where [sync.RWMutex] keeps them out at once.
+// time (half a millisecond by default, and up to 0.1 ms more) new readers
+// wait behind it, the second RLock among them. Up to that time a blocked Lock does
+// not keep new readers out, where [sync.RWMutex] keeps them out at once.
 //
 // In the terminology of [the Go memory model], the n'th call to
 // [RWMutex.Unlock] “synchronizes before” the m'th call to Lock for any n < m,
@@ -218,7 +221,7 @@ func (rw *RWMutex) TryLock() bool { return tryLock(rw) }
 
 // Downgrade turns the write lock that the caller holds into a read lock without
 // letting another writer in between; waiting readers are let in if one of them
-// is the first that waits. What was written before it is seen by those who
+// is the first that waits, or has its time to go before the writers that do. What was written before it is seen by those who
 // lock for reading after it. It ends the process with a fatal error if rw is
 // not locked for writing. Release with [RWMutex.RUnlock].
 func (rw *RWMutex) Downgrade() { downgrade(rw) }

@@ -43,7 +43,7 @@ const (
 
 	// latestTime is for how long after its time readers may pass a first waiter
 	// that is on its way.
-	latestTime = time.Millisecond
+	latestTime = 100 * time.Microsecond
 
 	// maxWake is how many readers are woken at a time, the published bound.
 	maxWake = 256
@@ -650,7 +650,8 @@ func (rw *RWMutex) startTurn() {
 
 // tryFirst is the try of w, the first waiter, which was woken. It reports
 // whether w's state is decided; if not, somebody holds the lock and flagAsleep
-// is set, so that its release wakes w again.
+// is set, so that its release wakes w again, or a reader was put first and w is
+// one of the others.
 //
 //go:norace
 func (rw *RWMutex) tryFirst(w *waiter) bool {
@@ -670,7 +671,7 @@ type tryResult int
 
 const (
 	tryDecided tryResult = iota // w has the lock or is cancelled
-	trySleep                    // the lock is held
+	trySleep                    // the lock is held, or w is not the first any more
 	trySpin                     // the lock is held and worth spinning on
 )
 
