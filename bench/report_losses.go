@@ -31,6 +31,7 @@ func findLosses(tables []*dataTable) *losses {
 	l := &losses{classes: mdTable{head: []string{"table", "time", "cells", "above 1x", "in every round", "worst"}}}
 	for _, t := range tables {
 		switch {
+		case t.kind() == "noise": // each lock beside itself, not beside the others
 		case t.has(lockOurs) && t.has(lockStd):
 			l.apps = append(l.apps, t.longer(metricTime, lockOurs, lockStd)...)
 		case t.has("rwsem") && (t.has("sync") || t.has("mutex")):
