@@ -766,6 +766,7 @@ func tryRLockSlow(rw *RWMutex) bool {
 		n := c + readerBias
 		switch {
 		case n&readBlocked != 0:
+			leaveTry(passed)
 			return false
 		case !passed && rw.firstIsDue(true, 0):
 			passed = true
@@ -782,6 +783,7 @@ func tryLockSlow(rw *RWMutex) bool {
 		c := rw.count.Load()
 		switch {
 		case c&writeBlocked != 0:
+			leaveTry(passed)
 			return false
 		case !passed && rw.firstIsDue(false, 0):
 			passed = true
@@ -789,6 +791,14 @@ func tryLockSlow(rw *RWMutex) bool {
 			rw.nameOwner(me)
 			return true
 		}
+	}
+}
+
+// leaveTry is the end of a try in vain. If it found the first waiter due it may be
+// that one's processor that the caller, who does not sleep, would use to try again.
+func leaveTry(due bool) {
+	if due {
+		runtime.Gosched()
 	}
 }
 
