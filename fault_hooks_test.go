@@ -123,7 +123,7 @@ func TestFaultCountedAfterWoken(t *testing.T) {
 	useHooks(t)
 	setHandoffTime(t, time.Hour)
 	var rw RWMutex
-	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+	countAsLong(&rw)
 	rw.Lock()
 	a := inBackground(func() { readOnce(&rw) })
 	awaitParked(t, 1)

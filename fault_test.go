@@ -116,13 +116,16 @@ func letSpin(t *testing.T) {
 }
 
 // makeDue ends the first waiter's handoff time.
-//
+func makeDue(rw *RWMutex) { setFirstDue(rw, 0) }
+
 //go:norace
-func makeDue(rw *RWMutex) {
+func setFirstDue(rw *RWMutex, due int64) {
 	lockWaitList(rw)
 	defer unlockWaitList(rw)
-	rw.head.due = 0
+	rw.head.due = due
 }
+
+func countAsLong(rw *RWMutex) { rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong) }
 
 // makeOld makes it so that the first waiter has waited for longer than its time.
 //
@@ -696,7 +699,7 @@ func TestFaultReaderBehindWriters(t *testing.T) {
 	policy.readerFirst, policy.readerTime, policy.readerEach, policy.handoffTime = true, 0, 0, time.Hour
 
 	var rw RWMutex
-	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+	countAsLong(&rw)
 	var w [3]*bgCall
 	rw.Lock()
 	for i := range w {
@@ -794,7 +797,7 @@ func TestFaultPassedOnItsWay(t *testing.T) {
 			rw.steals.Store(0) // the next one looks at the first waiter's age
 			rw.ctl.Store(0)
 			if state.long {
-				rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+				countAsLong(&rw)
 			}
 			due := nanotime()
 			if state.late {
@@ -819,13 +822,6 @@ func TestFaultPassedOnItsWay(t *testing.T) {
 	requireRest(t, &rw)
 }
 
-//go:norace
-func setFirstDue(rw *RWMutex, due int64) {
-	lockWaitList(rw)
-	defer unlockWaitList(rw)
-	rw.head.due = due
-}
-
 // A reader that is put first while readers hold the lock comes in at once: who
 // puts it there lets it in.
 func TestFaultFirstBehindReaders(t *testing.T) {
@@ -833,7 +829,7 @@ func TestFaultFirstBehindReaders(t *testing.T) {
 	t.Cleanup(func() { policy = old })
 	policy.readerFirst, policy.readerTime, policy.readerEach, policy.handoffTime = true, time.Hour, 0, time.Hour
 	var rw RWMutex
-	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+	countAsLong(&rw)
 	rw.Lock()
 	w := inBackground(rw.Lock)
 	awaitQueue(t, &rw, 1)

@@ -20,7 +20,7 @@ var policy = struct {
 	handoff     bool // handoff: a first waiter that has waited its time gets the lock
 	handoffSpin bool // handoffspin: a first waiter with handoff spins on a running writer
 	ownerCheck  bool // ownercheck: spin only on an owner that runs
-	readerFirst bool // readerfirst: where sections are not very short, a reader that has waited readerTime goes before writers
+	readerFirst bool // readerfirst: a reader that has waited its time goes before writers, where sections are long much sooner
 	urgent      bool // urgent: LockUrgent differs from Lock
 
 	handoffTime time.Duration

@@ -104,7 +104,7 @@ func TestPolicyReaderTime(t *testing.T) {
 	var rw RWMutex
 	assert.Equal(t, policy.handoffTime, rw.handoffTime(false))
 	assert.Equal(t, policy.handoffTime, rw.handoffTime(true))
-	rw.addField(ctlLong, ctlLongMask, ctlLongMask/ctlLong)
+	countAsLong(&rw)
 	assert.Equal(t, policy.handoffTime, rw.handoffTime(false))
 	assert.Equal(t, 50*time.Microsecond, rw.handoffTime(true), "where sections are long")
 	assert.Empty(t, setPolicy("readerfirst=1h"))

@@ -34,19 +34,17 @@ const (
 	// flagHandoff: the first waiter was found to have waited its handoff time;
 	// nobody may take the lock but it, the readers let in together with it,
 	// and those that were let in before and join readers. A reader that is put
-	// first takes it over. Set under the wait
-	// lock; cleared in the atomic step that gives the lock to the first waiter,
-	// or when that waiter leaves.
+	// first takes it over. Set under the wait lock; cleared in the atomic step
+	// that gives the lock to the first waiter, or when that waiter leaves.
 	flagHandoff = 1 << 2
 
 	// flagAsleep: the first waiter sleeps (or finds on its way back to sleep that
-	// it was told), so a release that leaves nobody holding the lock has to wake it. While waiters are present and it is
-	// clear, the first of them was woken, or is about to be, and has not
-	// finished its try. Set under the wait lock with the first entry of the
-	// wait list, in the step that makes another waiter the first, and by the
-	// first waiter in the step that ends its try in vain, or after the step that
-	// puts a reader in front of it; cleared under it by the waker, and when the
-	// list empties.
+	// it was told), so a release that leaves nobody holding the lock has to wake
+	// it. While waiters are present and it is clear, the first of them was woken,
+	// or is about to be, and has not finished its try. Set under the wait lock
+	// with the first entry of the wait list, when another waiter becomes the
+	// first, and by the first waiter in the step that ends its try in vain;
+	// cleared under it by the waker, and when the list empties.
 	flagAsleep = 1 << 3
 
 	// flagClaim: a writer that is awake waits for the readers to drain. It is
@@ -221,9 +219,10 @@ func (rw *RWMutex) TryLock() bool { return tryLock(rw) }
 
 // Downgrade turns the write lock that the caller holds into a read lock without
 // letting another writer in between; waiting readers are let in if one of them
-// is the first that waits, or has its time to go before the writers that do. What was written before it is seen by those who
-// lock for reading after it. It ends the process with a fatal error if rw is
-// not locked for writing. Release with [RWMutex.RUnlock].
+// is the first that waits, or has its time to go before the writers that do.
+// What was written before it is seen by those who lock for reading after it. It
+// ends the process with a fatal error if rw is not locked for writing. Release
+// with [RWMutex.RUnlock].
 func (rw *RWMutex) Downgrade() { downgrade(rw) }
 
 // LockUrgent locks rw for writing like [RWMutex.Lock], for a writer whose

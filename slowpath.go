@@ -385,22 +385,18 @@ func (rw *RWMutex) preferReader(now int64, afterWriter bool) {
 		h.passed = true
 	}
 	rw.makeFirst(r)
-	// Handoff is r's then: it is due. Relaxed: it takes nothing and gives nothing.
-	rw.steals.Store(0) // as in startTurn
-	rw.count.Or(flagAsleep)
-	rw.count.And(^uint64(flagClaim))
+	rw.renewFirst(flagClaim) // handoff is r's then: it is due
 }
 
-// renewFirst says in the count that there is another first waiter, which sleeps.
-// It does not inherit handoff: it gets its own when it is due, in wakeFirst at
-// the latest. The caller holds waitLock. Relaxed: it takes nothing and gives
-// nothing.
+// renewFirst says in the count that there is another first waiter, which sleeps,
+// and clears the flags that were the former one's. The caller holds waitLock.
+// Relaxed: it takes nothing and gives nothing.
 //
 //go:norace
-func (rw *RWMutex) renewFirst() {
+func (rw *RWMutex) renewFirst(flags uint64) {
 	rw.steals.Store(0) // as in startTurn
 	rw.count.Or(flagAsleep)
-	rw.count.And(^uint64(flagHandoff | flagClaim))
+	rw.count.And(^flags)
 }
 
 // isDue reports whether w has waited its handoff time. The caller holds

@@ -120,7 +120,9 @@ func (rw *RWMutex) cancel(w *waiter) {
 	case rw.head == nil:
 		rw.count.And(^uint64(flagWaiters | flagHandoff | flagAsleep | flagClaim))
 	case first:
-		rw.renewFirst()
+		// The heir does not inherit handoff: it gets its own when it is due, in
+		// wakeFirst at the latest.
+		rw.renewFirst(flagHandoff | flagClaim)
 		rw.wakeFirst(&l)
 	}
 	rw.waitLock.Unlock()
