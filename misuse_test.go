@@ -81,6 +81,9 @@ var misuses = []struct {
 	{"RUnlock, write-locked, readers pass", misuseRUnlock, all(writeLock, readersPass), (*RWMutex).RUnlock},
 	{"Unlock, readers pass", misuseUnlock, readersPass, (*RWMutex).Unlock},
 	{"Downgrade, readers pass", misuseDowngrade, readersPass, (*RWMutex).Downgrade},
+	{"Unlock, a reader finds it first", misuseUnlock, readLock, foundFirst(-writerLocked, unlockMisuse)},
+	{"Downgrade, a reader finds it first", misuseDowngrade, readLock, foundFirst(readerBias-writerLocked, downgradeMisuse)},
+	{"Unlock, a reader on its way out finds it first", misuseUnlock, nil, foundFirst(-writerLocked, unlockMisuse)},
 	{"RUnlock, readers pass", misuseRUnlock, readersPass, func(rw *RWMutex) {
 		// It may take another reader's share out of the count, which shows
 		// when that one unlocks.
@@ -122,6 +125,25 @@ func readerWaits(t *testing.T, rw *RWMutex) {
 	r, w := queued(rw)
 	go rw.RLock()
 	awaitQueued(t, rw, r+1, w)
+}
+
+// foundFirst is a call that changes the count of a lock without a writer, and is
+// late to report itself: a reader that leaves meanwhile must not be blamed.
+func foundFirst(change int64, report func(*RWMutex)) func(*RWMutex) {
+	return func(rw *RWMutex) {
+		held := rw.count.Load() != 0
+		rw.count.Add(uint64(change))
+		go func() {
+			if held {
+				rw.RUnlock()
+			} else {
+				rw.RLockContext(context.Background())
+			}
+			panic("the reader came back")
+		}()
+		time.Sleep(misuseTime / 4)
+		report(rw)
+	}
 }
 
 func readersPass(_ *testing.T, rw *RWMutex) {

@@ -72,7 +72,8 @@ const (
 	flagReadFail = 1 << 63
 
 	flagMask   = readerBias - 1
-	readerMask = ^uint64(flagMask) // the guard included
+	spareMask  = flagMask &^ (1<<5 - 1 | ownerMask) // set only by what borrows through it: misuse
+	readerMask = ^uint64(flagMask)                  // the guard included
 
 	// nearGuard is the count from which on there is room for one more reader
 	// only, or for none.

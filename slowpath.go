@@ -193,7 +193,7 @@ func (rw *RWMutex) backOut() {
 	c := rw.count.Add(^uint64(readerBias - 1)) // Relaxed: it read nothing under the lock.
 	hook(hookBackedOut)
 	if c+readerBias < readerBias {
-		runlockMisuse(rw) // somebody else's RUnlock took this reader out
+		runlockMisuse(rw) // somebody else took this reader out
 	}
 	if wakeDue(c) {
 		rw.wakeUp(false)
@@ -801,6 +801,20 @@ func leaveTry(due bool) {
 // Misuse ends the process, also under recover: a lock in an unknown state
 // protects nothing any more.
 
-func runlockMisuse(rw *RWMutex)   { fatal("rwsem: RUnlock of unlocked RWMutex") }
 func unlockMisuse(rw *RWMutex)    { fatal("rwsem: Unlock of unlocked RWMutex") }
 func downgradeMisuse(rw *RWMutex) { fatal("rwsem: Downgrade of RWMutex not locked for writing") }
+
+// runlockMisuse is where a reader ends whose leaving the count does not allow. The
+// reader may be innocent: an Unlock or a Downgrade without a writer changes the
+// count first and reports itself then, with its own stack. So where the count may
+// have been left by one of those, it has the time to.
+func runlockMisuse(rw *RWMutex) {
+	if c := rw.count.Load(); c&spareMask != 0 || c&writerLocked != 0 && c&flagReadFail == 0 {
+		time.Sleep(misuseTime)
+	}
+	fatal("rwsem: RUnlock of unlocked RWMutex")
+}
+
+// misuseTime is how long an Unlock or a Downgrade may need to report itself: some
+// slices of the scheduler.
+const misuseTime = 100 * time.Millisecond
