@@ -739,7 +739,8 @@ func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) bool {
 	return !tooShort(rw.ctl.Load()) || c&flagHandoff != 0
 }
 
-// spinFirst waits a little for the lock to look free to w.
+// spinFirst waits a little for the lock to look free to w. It claims the lock from
+// readers only: whoever releases it as a writer leaves it to w, if it is due.
 //
 //go:norace
 func (rw *RWMutex) spinFirst(w *waiter) {
@@ -749,7 +750,7 @@ func (rw *RWMutex) spinFirst(w *waiter) {
 		if !w.blocked(c) || w.state.Load() != waiting {
 			return
 		}
-		if !w.reader && rw.claim(c) {
+		if !w.reader && c&writerLocked == 0 && rw.claim(c) {
 			w.claimed = true
 		}
 		pause.wait()

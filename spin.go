@@ -29,10 +29,12 @@ const (
 	readersTimeEach = 500 * time.Nanosecond
 	readersTimeMax  = 25 * time.Microsecond
 
-	// claimAfter is when a writer that spins on writers claims the lock. At
-	// once would make it change processors at every section, which halves the
-	// throughput of short ones.
-	claimAfter = time.Microsecond
+	// claimAfter is when a writer that spins on writers claims the lock,
+	// claimAfterQueue when others sleep for it meanwhile. At once would make the
+	// lock change processors at every section, which halves the throughput of
+	// short ones; where others sleep its next holder is found without a claim.
+	claimAfter      = time.Microsecond
+	claimAfterQueue = 3 * time.Microsecond
 
 	// claimTime is for how long a claim is heeded by each who meets it: its
 	// claimant may have lost its processor. claimRounds is for how many rounds
@@ -364,7 +366,7 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 			if !claimed {
 				pause = pauseOnce.times(writerRounds)
 			}
-			claim = !claimed && round > writerRounds && time.Duration(nanotime()-start) > claimAfter
+			claim = !claimed && round > writerRounds && time.Duration(nanotime()-start) > claimTimeAt(c)
 		case ownerReader:
 			if urgent || !policy.writerSpin || crowded(c) {
 				return false, claimed
@@ -398,6 +400,14 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 		}
 		pause.wait()
 	}
+}
+
+// claimTimeAt is when a writer that spins on the writer in count c claims the lock.
+func claimTimeAt(c uint64) time.Duration {
+	if c&flagWaiters != 0 {
+		return claimAfterQueue
+	}
+	return claimAfter
 }
 
 // crowded reports whether more readers hold the lock at count c than can run, so
