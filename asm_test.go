@@ -383,7 +383,7 @@ func leaving(f func(*RWMutex, uint64)) func(*RWMutex) bool {
 // second one is due.
 func rlockStub(rw *RWMutex) {
 	c := rw.count.Add(readerBias)
-	if c&(writerLocked|flagHandoff|flagReadFail|flagClaim) != 0 || c&flagWaiters != 0 && stealDue(rw.steals.Add(1)) {
+	if c&(writerLocked|flagHandoff|flagReadFail|flagClaim) != 0 || c&flagWaiters != 0 && rw.stealDue() {
 		rlockSlow(rw)
 	}
 }
@@ -472,10 +472,7 @@ func edgeOwners() []uintptr {
 
 func edgeSteals() []uint32 {
 	set := map[uint32]bool{}
-	for n := range uint32(4*stealPeriod + 2) {
-		set[n] = true
-	}
-	for _, n := range []uint32{0, 1 << 16, 1 << 31, 0x8765_4320} {
+	for _, n := range []uint32{0, 1 << stealsShift, 3 << stealsShift, 1 << 31, 0x8765_4320, 1<<stealsShift | 1} {
 		set[n-2], set[n-1], set[n], set[n+1] = true, true, true, true
 	}
 	return slices.Sorted(maps.Keys(set))
@@ -519,7 +516,7 @@ func testAssemblyStub(t *testing.T) {
 				// A quarter of them, for each count another one.
 				for i := j % 4; i < len(steals); i += 4 {
 					n := steals[i]
-					s := startState{count: c, owner: owners[i%len(owners)], steals: n, result: n&1 != 0}
+					s := startState{count: c, owner: owners[i%len(owners)], steals: n, result: n>>stealsShift&1 != 0}
 					if !compareFrom(t, name, s, ways) {
 						return
 					}
@@ -560,7 +557,7 @@ func testAssemblyInterfere(t *testing.T) {
 			for j, c := range counts {
 				for i := range 4 {
 					n := steals[(i*11+j)%len(steals)]
-					s := startState{count: c, owner: owners[(i+j)%len(owners)], steals: n, result: n&1 != 0}
+					s := startState{count: c, owner: owners[(i+j)%len(owners)], steals: n, result: n>>stealsShift&1 != 0}
 					if !compareFrom(t, name, s, ways) {
 						t.Fatalf("while others add %#x", deltas)
 					}
@@ -599,6 +596,7 @@ func testAssemblyHammer(t *testing.T) {
 		t.Run(fmt.Sprintf("readers/%#x", flags), func(t *testing.T) {
 			var rw RWMutex
 			rw.count.Store(others*readerBias | flags)
+			rw.steals.Store(stealsLeft)
 			*standIn.onSlow = func(name string, rw *RWMutex) {
 				switch name {
 				case "rlockSlow": // it counts already
@@ -627,7 +625,7 @@ func testAssemblyHammer(t *testing.T) {
 			wg.Wait()
 			require.Equal(t, others*readerBias|flags, rw.count.Load())
 			require.Zero(t, rw.owner.Load())
-			require.Equal(t, flags&flagWaiters != 0, rw.steals.Load() != 0)
+			require.Equal(t, flags&flagWaiters != 0, rw.steals.Load() != stealsLeft)
 		})
 	}
 

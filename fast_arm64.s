@@ -7,7 +7,7 @@
 
 // func rlockRare(rw *RWMutex)
 //
-// if rw.count & (readBlocked|flagClaim) != 0 || stealDue(++rw.steals)
+// if rw.count & (readBlocked|flagClaim) != 0 || stealDue(rw)
 // 	goto rlockSlow
 TEXT ·rlockRare(SB), NOSPLIT, $0-8
 	MOVD rw+0(FP), R0
@@ -20,17 +20,12 @@ TEXT ·rlockRare(SB), NOSPLIT, $0-8
 	BNE  slow
 
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
 	RET
 
 slow:
@@ -71,7 +66,7 @@ misuse:
 // 	if old == unlocked
 // 		rw.count = writerLocked
 // if old != unlocked
-// 	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(rw)
 // 		goto lockSlow
 // 	Atomically:
 // 		if rw.count == old
@@ -109,17 +104,12 @@ seldom:
 	BEQ  take
 
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
 
 take:
 	MOVD R1, R3
@@ -223,7 +213,7 @@ addExclusive:
 // loop:
 // 	if (c + readerBias) & readBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryRLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -267,18 +257,13 @@ acquired:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
-	B    take
+	B     take
 
 fail:
 	MOVB ZR, ret+8(FP)
@@ -308,7 +293,7 @@ swapExclusive:
 // loop:
 // 	if (c + readerBias) & readBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryRLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -365,18 +350,13 @@ acquired:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
-	B    take
+	B     take
 
 fail:
 	MOVB ZR, ret+8(FP)
@@ -411,7 +391,7 @@ swap2Exclusive:
 // loop:
 // 	if c & writeBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -459,18 +439,13 @@ swapDone:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
-	B    take
+	B     take
 
 fail:
 	MOVB ZR, ret+8(FP)

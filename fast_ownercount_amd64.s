@@ -7,7 +7,7 @@
 
 // func rlockRare(rw *RWMutex)
 //
-// if rw.count & (readBlocked|flagClaim) != 0 || stealDue(++rw.steals)
+// if rw.count & (readBlocked|flagClaim) != 0 || stealDue(rw)
 // 	goto rlockSlow
 TEXT ·rlockRare(SB), NOSPLIT, $0-8
 	MOVQ rw+0(FP), AX
@@ -19,16 +19,12 @@ TEXT ·rlockRare(SB), NOSPLIT, $0-8
 	JNE   slow
 
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
-	INCL RWMutex_steals(AX)
-	MOVL RWMutex_steals(AX), AX
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TESTL $(const_stealPeriod-1), AX
+	// Not locked: counts may get lost.
+	MOVL  RWMutex_steals(AX), CX
+	TESTL $const_stealsLeft, CX
 	JEQ   slow
-	LEAL  -1(AX), CX
-	TESTL CX, AX
-	JEQ   slow
+	DECL  CX
+	MOVL  CX, RWMutex_steals(AX)
 	RET
 
 slow:
@@ -78,7 +74,7 @@ misuse:
 // 	if old == unlocked
 // 		rw.count = writerWord(g)
 // if old != unlocked
-// 	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(rw)
 // 		goto lockSlow
 // 	Atomically:
 // 		if rw.count == old
@@ -119,16 +115,12 @@ seldom:
 	JEQ   take
 
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
-	INCL RWMutex_steals(CX)
-	MOVL RWMutex_steals(CX), BX
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TESTL $(const_stealPeriod-1), BX
+	// Not locked: counts may get lost.
+	MOVL  RWMutex_steals(CX), BX
+	TESTL $const_stealsLeft, BX
 	JEQ   slow
-	LEAL  -1(BX), SI
-	TESTL SI, BX
-	JEQ   slow
+	DECL  BX
+	MOVL  BX, RWMutex_steals(CX)
 
 take:
 	MOVQ AX, BX
@@ -189,7 +181,7 @@ misuse:
 // loop:
 // 	if (c + readerBias) & readBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryRLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -223,16 +215,12 @@ take:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
-	INCL RWMutex_steals(CX)
-	MOVL RWMutex_steals(CX), BX
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TESTL $(const_stealPeriod-1), BX
+	// Not locked: counts may get lost.
+	MOVL  RWMutex_steals(CX), BX
+	TESTL $const_stealsLeft, BX
 	JEQ   slow
-	LEAL  -1(BX), SI
-	TESTL SI, BX
-	JEQ   slow
+	DECL  BX
+	MOVL  BX, RWMutex_steals(CX)
 	JMP   take
 
 fail:
@@ -252,7 +240,7 @@ slow:
 // loop:
 // 	if (c + readerBias) & readBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryRLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -294,16 +282,12 @@ acquired:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
-	INCL RWMutex_steals(CX)
-	MOVL RWMutex_steals(CX), BX
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TESTL $(const_stealPeriod-1), BX
+	// Not locked: counts may get lost.
+	MOVL  RWMutex_steals(CX), BX
+	TESTL $const_stealsLeft, BX
 	JEQ   slow
-	LEAL  -1(BX), SI
-	TESTL SI, BX
-	JEQ   slow
+	DECL  BX
+	MOVL  BX, RWMutex_steals(CX)
 	JMP   take
 
 fail:
@@ -319,7 +303,7 @@ slow:
 // loop:
 // 	if c & writeBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -369,16 +353,12 @@ take:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
-	INCL RWMutex_steals(CX)
-	MOVL RWMutex_steals(CX), BX
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TESTL $(const_stealPeriod-1), BX
+	// Not locked: counts may get lost.
+	MOVL  RWMutex_steals(CX), BX
+	TESTL $const_stealsLeft, BX
 	JEQ   slow
-	LEAL  -1(BX), SI
-	TESTL SI, BX
-	JEQ   slow
+	DECL  BX
+	MOVL  BX, RWMutex_steals(CX)
 	JMP   take
 
 fail:

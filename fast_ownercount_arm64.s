@@ -7,7 +7,7 @@
 
 // func rlockRare(rw *RWMutex)
 //
-// if rw.count & (readBlocked|flagClaim) != 0 || stealDue(++rw.steals)
+// if rw.count & (readBlocked|flagClaim) != 0 || stealDue(rw)
 // 	goto rlockSlow
 TEXT ·rlockRare(SB), NOSPLIT, $0-8
 	MOVD rw+0(FP), R0
@@ -20,17 +20,12 @@ TEXT ·rlockRare(SB), NOSPLIT, $0-8
 	BNE  slow
 
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
 	RET
 
 slow:
@@ -79,7 +74,7 @@ misuse:
 // 	if old == unlocked
 // 		rw.count = writerWord(g)
 // if old != unlocked
-// 	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(rw)
 // 		goto lockSlow
 // 	Atomically:
 // 		if rw.count == old
@@ -124,17 +119,12 @@ seldom:
 	BEQ  take
 
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
 
 take:
 	MOVD R1, R3
@@ -241,7 +231,7 @@ swapExclusive:
 // loop:
 // 	if (c + readerBias) & readBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryRLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -286,18 +276,13 @@ acquired:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
-	B    take
+	B     take
 
 fail:
 	MOVB ZR, ret+8(FP)
@@ -327,7 +312,7 @@ swapExclusive:
 // loop:
 // 	if (c + readerBias) & readBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryRLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -385,18 +370,13 @@ acquired:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
-	B    take
+	B     take
 
 fail:
 	MOVB ZR, ret+8(FP)
@@ -431,7 +411,7 @@ swap2Exclusive:
 // loop:
 // 	if c & writeBlocked != 0
 // 		return false
-// 	if c & flagWaiters != 0 && stealDue(++rw.steals)
+// 	if c & flagWaiters != 0 && stealDue(rw)
 // 		goto tryLockSlow
 // 	Atomically:
 // 		if rw.count == c
@@ -486,18 +466,13 @@ swapDone:
 
 waiters:
 	// Only waiters: past them, but for a look at their age once in a while.
-	// Not locked: updates may get lost.
+	// Not locked: counts may get lost.
 	MOVWU RWMutex_steals(R0), R4
-	ADDW  $1, R4
+	TSTW  $const_stealsLeft, R4
+	BEQ   slow
+	SUBW  $1, R4
 	MOVW  R4, RWMutex_steals(R0)
-
-	// Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple.
-	TSTW $(const_stealPeriod-1), R4
-	BEQ  slow
-	SUBW $1, R4, R5
-	TSTW R5, R4
-	BEQ  slow
-	B    take
+	B     take
 
 fail:
 	MOVB ZR, ret+8(FP)

@@ -11,7 +11,7 @@ func rlockRareStub(rw *RWMutex) {
 	// Waiters alone do not keep a reader out; once in a while it looks whether
 	// the first of them has become too old for this.
 	// Acquire: pairs with the release in Unlock and Downgrade.
-	if rw.count.Load()&(readBlocked|flagClaim) != 0 || stealDue(rw.steals.Add(1)) {
+	if rw.count.Load()&(readBlocked|flagClaim) != 0 || rw.stealDue() {
 		rlockSlow(rw)
 	}
 }
@@ -33,7 +33,7 @@ func lockStub(rw *RWMutex) {
 	// Acquire: pairs with the release of whoever left the lock free.
 	if !rw.count.CompareAndSwap(0, word) {
 		old := rw.count.Load()
-		if old&(writeBlocked|flagClaim) != 0 || old&flagWaiters != 0 && stealDue(rw.steals.Add(1)) ||
+		if old&(writeBlocked|flagClaim) != 0 || old&flagWaiters != 0 && rw.stealDue() ||
 			!rw.count.CompareAndSwap(old, old|word) { // Acquire, as above.
 			lockSlow(rw)
 			return
@@ -69,7 +69,7 @@ func tryRLockStub(rw *RWMutex) bool {
 		if n&readBlocked != 0 { // with the reader counted: its bits may be full
 			return false
 		}
-		if c&flagWaiters != 0 && stealDue(rw.steals.Add(1)) {
+		if c&flagWaiters != 0 && rw.stealDue() {
 			return tryRLockSlow(rw)
 		}
 		// Acquire: pairs with the release in unlock and downgrade.
@@ -87,7 +87,7 @@ func tryLockStub(rw *RWMutex) bool {
 		if c&writeBlocked != 0 {
 			return false
 		}
-		if c&flagWaiters != 0 && stealDue(rw.steals.Add(1)) {
+		if c&flagWaiters != 0 && rw.stealDue() {
 			return tryLockSlow(rw)
 		}
 		// Acquire: pairs with the release of whoever left the lock free.
@@ -137,9 +137,19 @@ func wakeDue(c uint64) bool {
 	return (c&held == 0 || guardInReach && c >= nearGuard) && c&(flagAsleep|flagHandoff) != 0
 }
 
-// stealDue paces the look at the first waiter's age: at the n'th steal past it
-// for n = 1, 2, 4, 8 and 16, so that a slow stream of readers does not pass it
-// for long, then at every 32nd, since the look costs as much as several steals.
-func stealDue(n uint32) bool { return n&(n-1) == 0 || n%stealPeriod == 0 }
+// stealDue paces the look at the first waiter's age, which costs as much as several
+// steals: nextLook says how many go by without one. Relaxed and not one step: it
+// matters little whether a few steals go uncounted.
+func (rw *RWMutex) stealDue() bool {
+	n := rw.steals.Load()
+	if n&stealsLeft == 0 {
+		return true
+	}
+	rw.steals.Store(n - 1)
+	return false
+}
 
-const stealPeriod = 32 // a power of two: the assembly relies on it
+const (
+	stealsShift = 16
+	stealsLeft  = 1<<stealsShift - 1 // the bits that stealDue counts down
+)

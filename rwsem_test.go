@@ -900,7 +900,7 @@ func wokenInVain(t *testing.T, lock func(*RWMutex)) bool {
 	awaitQueued(t, &rw, 0, 1)
 	handoff := false
 	for range 20 {
-		rw.steals.Store(2) // the third passes without a look at the waiter
+		rw.steals.Store(1) // the next passes without a look at the waiter
 		rw.Unlock()
 		if !rw.TryLock() {
 			rw.Lock()

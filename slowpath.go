@@ -45,6 +45,12 @@ const (
 	// that is on its way.
 	latestTime = 100 * time.Microsecond
 
+	// lookTime is how long the first waiter is passed between two looks at its age,
+	// maxSteals how often at the most, whatever the sections were like before. With
+	// sections of 6 ns a look at every 32nd steal cost a fifth of the throughput.
+	lookTime  = 10 * time.Microsecond
+	maxSteals = 256
+
 	// maxWake is how many readers are woken at a time, the published bound.
 	maxWake = 256
 
@@ -437,6 +443,9 @@ func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 	rw.preferReader(now, false)
 	h := rw.head
 	due := h != nil && rw.isDue(h, now)
+	if h != nil {
+		rw.nextLook(h, now)
+	}
 	if due {
 		switch {
 		case rw.count.Load()&flagAsleep != 0:
@@ -459,6 +468,29 @@ func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 		runtime.Gosched()
 	}
 	return due
+}
+
+// nextLook says how many may pass h, the first waiter, before the next look at its
+// age, so that looks come lookTime apart. A new first waiter starts at 1, so that
+// those who pass slowly do not pass it for long. The caller holds waitLock.
+//
+//go:norace
+func (rw *RWMutex) nextLook(h *waiter, now int64) {
+	steals := rw.steals.Load()
+	if steals&stealsLeft != 0 {
+		return // it was looked at for another reason
+	}
+	n := int64(steals >> stealsShift)
+	switch took := now - h.looked; {
+	case n == 0:
+		n = 1
+	case took < int64(lookTime)/2:
+		n = min(2*n, maxSteals)
+	case took > int64(lookTime):
+		n = max(n*int64(lookTime)/took, 1)
+	}
+	h.looked = now
+	rw.steals.Store(uint32(n)<<stealsShift | uint32(n))
 }
 
 // releaseSlow is where a reader's unlock goes that left nobody holding the lock

@@ -460,5 +460,5 @@ func (rw *RWMutex) markNonspinnable() {
 // passable reports whether an arriving goroutine may take the lock that is free
 // to it at count c: it may while nobody waits, or the first waiter is young.
 func (rw *RWMutex) passable(c uint64) bool {
-	return c&flagWaiters == 0 || !stealDue(rw.steals.Add(1)) || !rw.firstIsDue(false, 0)
+	return c&flagWaiters == 0 || !rw.stealDue() || !rw.firstIsDue(false, 0)
 }

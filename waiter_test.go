@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -152,4 +153,42 @@ func TestWakeListDealsOut(t *testing.T) {
 			require.Equal(t, uint32(dismissed), w.state.Load())
 		}
 	}
+}
+
+// TestLooks checks how often the first waiter is passed between two looks at its
+// age: by the clock, whatever the sections are like, and seldom when it is new.
+func TestLooks(t *testing.T) {
+	var rw RWMutex
+	h, now := &waiter{}, int64(time.Hour)
+	look := func(after time.Duration) (steals int) {
+		now += int64(after)
+		for steals = 0; !rw.stealDue(); steals++ {
+			require.LessOrEqual(t, steals, maxSteals)
+		}
+		rw.nextLook(h, now)
+		return steals
+	}
+	require.Equal(t, 0, look(0), "at once past a new first waiter")
+	for want := 1; want <= maxSteals; want *= 2 {
+		require.Equal(t, want, look(lookTime/4))
+	}
+	require.Equal(t, maxSteals, look(lookTime/4))
+	require.Equal(t, maxSteals, look(10*lookTime), "a look may be late once")
+	require.Equal(t, maxSteals/10, look(lookTime))
+	require.Equal(t, maxSteals/10, look(time.Second))
+	require.Equal(t, 1, look(lookTime))
+
+	rw.nextLook(h, now) // for another reason than steals
+	require.Equal(t, 1, look(lookTime))
+
+	rw.Lock()
+	rw.steals.Store(maxSteals)
+	done := start(func() {
+		rw.Lock()
+		defer rw.Unlock()
+	})
+	awaitQueued(t, &rw, 0, 1)
+	require.Equal(t, 0, look(0), "at once past a new first waiter")
+	rw.Unlock()
+	awaitDone(t, &rw, "the writer", done)
 }

@@ -30,7 +30,7 @@ func (a *arm) rlockRare() {
 	a.op("TST", "R4", "R1")
 	a.op("BNE", "slow")
 	a.comment(pastWaiters)
-	a.steal("R4", "R5")
+	a.steal("R4")
 	a.op("RET")
 
 	a.label("slow")
@@ -86,7 +86,7 @@ func (a *arm) lock() {
 	a.testBits("flagWaiters", "R1", "R4")
 	a.op("BEQ", "take")
 	a.comment(pastWaiters)
-	a.steal("R4", "R5")
+	a.steal("R4")
 
 	a.label("take")
 	a.op("MOVD", "R1", "R3")
@@ -167,7 +167,7 @@ func (a *arm) tryRLock(name string, expectUnlocked bool) {
 
 	a.label("waiters")
 	a.comment(pastWaiters)
-	a.steal("R4", "R5")
+	a.steal("R4")
 	a.op("B", "take")
 
 	a.label("fail")
@@ -200,7 +200,7 @@ func (a *arm) tryLock() {
 
 	a.label("waiters")
 	a.comment(pastWaiters)
-	a.steal("R4", "R5")
+	a.steal("R4")
 	a.op("B", "take")
 
 	a.label("fail")
@@ -266,17 +266,13 @@ func (a *arm) testBits(mask, r, scratch string) {
 }
 
 // steal is amd64's.
-func (a *arm) steal(n, below string) {
+func (a *arm) steal(n string) {
 	a.comment(stealsLost)
 	a.op("MOVWU", rwSteals, n)
-	a.op("ADDW", "$1", n)
+	a.op("TSTW", imm("stealsLeft"), n)
+	a.op("BEQ", "slow")
+	a.op("SUBW", "$1", n)
 	a.op("MOVW", n, rwSteals)
-	a.comment(stealsDue)
-	a.op("TSTW", imm("stealPeriod-1"), n)
-	a.op("BEQ", "slow")
-	a.op("SUBW", "$1", n, below)
-	a.op("TSTW", below, n)
-	a.op("BEQ", "slow")
 }
 
 // storeSelf names the calling goroutine as the lock's owner, unless the count

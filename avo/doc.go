@@ -14,7 +14,7 @@ func doc(name string, v variant) []string {
 		"loop:",
 		"	if (c + readerBias) & readBlocked != 0",
 		"		return false",
-		"	if c & flagWaiters != 0 && stealDue(++rw.steals)",
+		"	if c & flagWaiters != 0 && stealDue(rw)",
 		"		goto tryRLockSlow",
 		"	Atomically:",
 		"		if rw.count == c",
@@ -26,7 +26,7 @@ func doc(name string, v variant) []string {
 	switch name {
 	case "rlockRare":
 		return []string{
-			"if rw.count & (readBlocked|flagClaim) != 0 || stealDue(++rw.steals)",
+			"if rw.count & (readBlocked|flagClaim) != 0 || stealDue(rw)",
 			"	goto rlockSlow",
 		}
 	case "runlockRare":
@@ -43,7 +43,7 @@ func doc(name string, v variant) []string {
 			"	if old == unlocked",
 			"		rw.count = " + word,
 			"if old != unlocked",
-			"	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(++rw.steals)",
+			"	if old & (writeBlocked|flagClaim) != 0 || old & flagWaiters != 0 && stealDue(rw)",
 			"		goto lockSlow",
 			"	Atomically:",
 			"		if rw.count == old",
@@ -82,7 +82,7 @@ func doc(name string, v variant) []string {
 			"loop:",
 			"	if c & writeBlocked != 0",
 			"		return false",
-			"	if c & flagWaiters != 0 && stealDue(++rw.steals)",
+			"	if c & flagWaiters != 0 && stealDue(rw)",
 			"		goto tryLockSlow",
 			"	Atomically:",
 			"		if rw.count == c",
@@ -157,8 +157,7 @@ const (
 	findsWriter  = "What is not there is not taken out: two that unlock at a time would leave a made-up owner."
 
 	pastWaiters = "Only waiters: past them, but for a look at their age once in a while."
-	stealsLost  = "Not locked: updates may get lost."
-	stealsDue   = "Due at each multiple of stealPeriod and at each power of two, which from stealPeriod on is a multiple."
+	stealsLost  = "Not locked: counts may get lost."
 
 	readerCounted = "With the reader counted: the readers' bits may be full."
 	roomForOne    = "Near the guard: a reader may wait for the room."

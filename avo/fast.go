@@ -345,19 +345,16 @@ func identity(g *gen) {
 	g.RET()
 }
 
-// steal counts a steal, goes to slow if stealDue says so, and falls through
-// otherwise. It relies on stealPeriod's being a power of two.
+// steal goes to slow if a steal needs a look at the first waiter first, and else
+// counts it and falls through.
 func steal(g *gen, rw rwMutex) {
 	g.Comment(stealsLost)
-	n, below := g.GP32(), g.GP32()
-	g.INCL(rw.steals())
+	n := g.GP32()
 	g.MOVL(rw.steals(), n)
-	g.Comment(stealsDue)
-	g.add(x86.TESTL, imm32("stealPeriod-1"), n)
+	g.add(x86.TESTL, imm32("stealsLeft"), n)
 	g.JEQ(label("slow"))
-	g.LEAL(operand.Mem{Base: n.As64(), Disp: -1}, below)
-	g.TESTL(below, n)
-	g.JEQ(label("slow"))
+	g.DECL(n)
+	g.MOVL(n, rw.steals())
 }
 
 // wakeDue goes to slow if no reader is in the count c and the first waiter
