@@ -471,8 +471,8 @@ func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 }
 
 // nextLook says how many may pass h, the first waiter, before the next look at its
-// age, so that looks come lookTime apart. A new first waiter starts at 1, so that
-// those who pass slowly do not pass it for long. The caller holds waitLock.
+// age, so that looks come lookTime apart. Those who pass a new first waiter, or
+// pass slowly, look each. The caller holds waitLock.
 //
 //go:norace
 func (rw *RWMutex) nextLook(h *waiter, now int64) {
@@ -482,12 +482,10 @@ func (rw *RWMutex) nextLook(h *waiter, now int64) {
 	}
 	n := int64(steals >> stealsShift)
 	switch took := now - h.looked; {
-	case n == 0:
-		n = 1
 	case took < int64(lookTime)/2:
-		n = min(2*n, maxSteals)
+		n = min(2*n+1, maxSteals)
 	case took > int64(lookTime):
-		n = max(n*int64(lookTime)/took, 1)
+		n = n * int64(lookTime) / took
 	}
 	h.looked = now
 	rw.steals.Store(uint32(n)<<stealsShift | uint32(n))
@@ -772,7 +770,7 @@ func (rw *RWMutex) firstMaySpin(w *waiter, c uint64) bool {
 }
 
 // spinFirst waits a little for the lock to look free to w. It claims the lock from
-// readers only: whoever releases it as a writer leaves it to w, if it is due.
+// readers only: from a writer it would change processors at every section.
 //
 //go:norace
 func (rw *RWMutex) spinFirst(w *waiter) {

@@ -169,17 +169,20 @@ func TestLooks(t *testing.T) {
 		return steals
 	}
 	require.Equal(t, 0, look(0), "at once past a new first waiter")
-	for want := 1; want <= maxSteals; want *= 2 {
+	require.Equal(t, 0, look(0), "and by the next one")
+	for want := 1; want < maxSteals; want = 2*want + 1 {
 		require.Equal(t, want, look(lookTime/4))
 	}
 	require.Equal(t, maxSteals, look(lookTime/4))
 	require.Equal(t, maxSteals, look(10*lookTime), "a look may be late once")
 	require.Equal(t, maxSteals/10, look(lookTime))
 	require.Equal(t, maxSteals/10, look(time.Second))
-	require.Equal(t, 1, look(lookTime))
+	require.Equal(t, 0, look(lookTime), "by each of those who pass slowly")
+	require.Equal(t, 0, look(0))
+	require.Equal(t, 1, look(0))
 
 	rw.nextLook(h, now) // for another reason than steals
-	require.Equal(t, 1, look(lookTime))
+	require.Equal(t, 3, look(lookTime))
 
 	rw.Lock()
 	rw.steals.Store(maxSteals)
