@@ -206,3 +206,18 @@ func TestVerdicts(t *testing.T) {
 	}
 	assert.Equal(t, []string{"ok", "short", "ok", "short"}, verdicts[2:])
 }
+
+func TestCellBound(t *testing.T) {
+	cell := func(name string) cell {
+		c, err := parseCell(name)
+		require.NoError(t, err)
+		return c
+	}
+	assert.InDelta(t, 1e3/180, cell("p2/g2/r0/180ns").bound(2), 1e-9)
+	assert.InDelta(t, 2e3/180, cell("p2/g2/r100/180ns").bound(2), 1e-9)
+	assert.InDelta(t, 2e3/180, cell("p16/g64/r100/180ns").bound(2), 1e-9)
+	assert.InDelta(t, 1/(3*0.75), cell("p2/g8/r50/3us").bound(2), 1e-9)
+	assert.InDelta(t, 1/(3*(0.5+0.5/8)), cell("p16/g8/r50/3us").bound(64), 1e-9)
+	assert.Zero(t, cell("p2/g2/r0/6ns").bound(2), "the lock's own cost is more than the section")
+	assert.Zero(t, cell("p2/g2/r0/3us").bound(0))
+}

@@ -68,6 +68,20 @@ func parseCell(name string) (cell, error) {
 	return c, nil
 }
 
+// bound is the throughput in million operations per second of a lock without any
+// cost: readers work on all the CPUs, a writer on one. It is 0 if that is not known
+// or, as with sections of some nanoseconds, says nothing.
+func (c cell) bound(cpus int) float64 {
+	const shortest = 100 * time.Nanosecond // several times what an uncontended pair of calls takes
+	parallel := float64(min(cpus, c.procs, c.goroutines))
+	want := sectionSizes[c.size].want
+	if c.pause != "" || want < shortest || parallel == 0 {
+		return 0
+	}
+	reads := float64(c.readPct) / 100
+	return 1e3 / (float64(want) * (1 - reads + reads/parallel))
+}
+
 // manyProcs stands for a machine, or a container, whose GOMAXPROCS is far
 // above the processors it gets.
 const manyProcs = 16

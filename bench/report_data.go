@@ -130,6 +130,14 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
+// cpus is on how many the table was measured, 0 if on several machines.
+func (t *dataTable) cpus() int {
+	if t.run == nil || t.run.info == nil {
+		return 0
+	}
+	return t.run.info.CPUs
+}
+
 // rounds are the values of a metric, none if it was not measured.
 func (t *dataTable) rounds(cell, lock, metric string) []float64 {
 	return t.values[cellLock{cell, lock}][metric]

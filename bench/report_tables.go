@@ -85,6 +85,7 @@ func (t *dataTable) writeGrid(w io.Writer) {
 		fmt.Fprintf(w, "Geometric mean of %d cells, with its 95 %% interval: **%s**; the target is %.2fx. Cells below %.1fx: %d. Cells not won for unfairness: %d.\n\n",
 			len(st.ratios), meanOf(st.rounds).full(), gridTarget, slowCell, len(st.slow), len(st.unfair))
 	}
+	t.writeGroups(w, results)
 	m := mdTable{head: slices.Concat([]string{"cell"}, t.locks, []string{"vs best", "spread"})}
 	for _, lock := range t.locks {
 		m.head = append(m.head, lock+" slow/mean")
@@ -100,6 +101,40 @@ func (t *dataTable) writeGrid(w io.Writer) {
 			row = append(row, figure("%.2f", median(t.rounds(res.name, lock, metricFairness))))
 		}
 		m.row(append(row, res.notes())...)
+	}
+	m.write(w, 1)
+}
+
+// writeGroups prints the means of cells of one GOMAXPROCS and section, beside
+// what a lock without any cost could reach there.
+func (t *dataTable) writeGroups(w io.Writer, results []*cellResult) {
+	type group struct{ rounds, bounds [][]float64 }
+	var names []string
+	groups := map[string]*group{}
+	for _, res := range results {
+		c, err := parseCell(res.name)
+		if err != nil || !res.vsBest.known() {
+			continue
+		}
+		name := fmt.Sprintf("GOMAXPROCS %d, sections of %s", c.procs, c.section())
+		g := groups[name]
+		if g == nil {
+			g = &group{}
+			groups[name], names = g, append(names, name)
+		}
+		g.rounds = append(g.rounds, res.quotients())
+		if bound := c.bound(t.cpus()); bound > 0 {
+			g.bounds = append(g.bounds, []float64{bound / max(median(res.mops("sync")), median(res.mops("mutex")))})
+		}
+	}
+	m := mdTable{head: []string{"cells", "", "vs best", "95 % interval", "a lock without cost"}}
+	for _, name := range names {
+		g, bound := groups[name], ""
+		if len(g.bounds) > 0 {
+			bound = figure("%.2fx", geomeanOfMedians(g.bounds))
+		}
+		mean := meanOf(g.rounds)
+		m.row(name, fmt.Sprint(len(g.rounds)), mean.String(), mean.spread(), bound)
 	}
 	m.write(w, 1)
 }
