@@ -472,7 +472,7 @@ func edgeOwners() []uintptr {
 
 func edgeSteals() []uint32 {
 	set := map[uint32]bool{}
-	for _, n := range []uint32{0, 1 << stealsShift, 3 << stealsShift, 1 << 31, 0x8765_4320, 1<<stealsShift | 1} {
+	for _, n := range []uint32{0, 1 << stealsGivenShift, 1 << stealsAtShift, 3 << stealsAtShift, 1 << 31, 0x8765_4320, 1<<stealsAtShift | 1} {
 		set[n-2], set[n-1], set[n], set[n+1] = true, true, true, true
 	}
 	return slices.Sorted(maps.Keys(set))
@@ -516,7 +516,7 @@ func testAssemblyStub(t *testing.T) {
 				// A quarter of them, for each count another one.
 				for i := j % 4; i < len(steals); i += 4 {
 					n := steals[i]
-					s := startState{count: c, owner: owners[i%len(owners)], steals: n, result: n>>stealsShift&1 != 0}
+					s := startState{count: c, owner: owners[i%len(owners)], steals: n, result: n>>stealsAtShift&1 != 0}
 					if !compareFrom(t, name, s, ways) {
 						return
 					}
@@ -557,7 +557,7 @@ func testAssemblyInterfere(t *testing.T) {
 			for j, c := range counts {
 				for i := range 4 {
 					n := steals[(i*11+j)%len(steals)]
-					s := startState{count: c, owner: owners[(i+j)%len(owners)], steals: n, result: n>>stealsShift&1 != 0}
+					s := startState{count: c, owner: owners[(i+j)%len(owners)], steals: n, result: n>>stealsAtShift&1 != 0}
 					if !compareFrom(t, name, s, ways) {
 						t.Fatalf("while others add %#x", deltas)
 					}

@@ -138,7 +138,7 @@ func wakeDue(c uint64) bool {
 }
 
 // stealDue paces the look at the first waiter's age, which costs as much as several
-// steals: nextLook says how many go by without one. Relaxed and not one step: it
+// steals: lookLater says how many go by without one. Relaxed and not one step: it
 // matters little whether a few steals go uncounted.
 func (rw *RWMutex) stealDue() bool {
 	n := rw.steals.Load()
@@ -150,6 +150,7 @@ func (rw *RWMutex) stealDue() bool {
 }
 
 const (
-	stealsShift = 16
-	stealsLeft  = 1<<stealsShift - 1 // the bits that stealDue counts down
+	stealsGivenShift = 8
+	stealsAtShift    = 16
+	stealsLeft       = 1<<stealsGivenShift - 1 // the bits that stealDue counts down
 )

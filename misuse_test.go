@@ -141,7 +141,7 @@ func foundFirst(change int64, report func(*RWMutex)) func(*RWMutex) {
 			}
 			panic("the reader came back")
 		}()
-		time.Sleep(misuseTime / 4)
+		time.Sleep(20 * time.Millisecond) // the reader may come later too
 		report(rw)
 	}
 }
@@ -211,4 +211,26 @@ func misuseChild(t *testing.T, name string) {
 		return
 	}
 	t.Fatalf("no such misuse: %s", name)
+}
+
+// A reader that finds a count that it cannot leave waits for somebody else's report
+// only where there may be one: the lock is in use meanwhile.
+func TestMisuseOfOther(t *testing.T) {
+	for _, m := range []struct {
+		name  string
+		state func(*RWMutex)
+		want  bool
+	}{
+		{"RUnlock, nobody holds it", func(rw *RWMutex) { rw.count.Add(^uint64(readerBias - 1)) }, false},
+		{"RUnlock under a writer", func(rw *RWMutex) { rw.Lock(); rw.count.Add(^uint64(readerBias - 1)) }, false},
+		{"RUnlock under a writer, a reader spins", (*RWMutex).Lock, false},
+		{"Unlock, nobody holds it", func(rw *RWMutex) { rw.count.Add(^uint64(0)) }, true},
+		{"Unlock under a reader", func(rw *RWMutex) { rw.count.Add(readerBias); rw.count.Add(^uint64(0)) }, true},
+		{"Unlock under a reader, waiters", func(rw *RWMutex) { rw.count.Add(readerBias | flagWaiters); rw.count.Add(^uint64(0)) }, !ownerInCount},
+		{"Downgrade under a reader", func(rw *RWMutex) { rw.count.Add(2*readerBias - writerLocked) }, true},
+	} {
+		var rw RWMutex
+		m.state(&rw)
+		require.Equal(t, m.want, misuseOfOther(&rw), m.name)
+	}
 }

@@ -164,11 +164,11 @@ type RWMutex struct {
 	// ctl packs what spinning remembers. See spin.go.
 	ctl atomic.Uint32
 
-	// steals says in bits 0-15 how often the lock may yet be taken past the
-	// present first waiter before a look at its age, and in bits 16-31 how often
-	// it might after the last look; 0 when a waiter becomes the first. It paces
-	// those looks only: steals may go uncounted, and assembly counts them without
-	// a lock prefix.
+	// steals says in bits 0-7 how often the lock may yet be taken past the
+	// present first waiter before a look at the clock, in bits 8-15 how often it
+	// might after the last one, and in bits 16-31 when to look at that waiter's
+	// age next; 0 when a waiter becomes the first. It paces those looks only:
+	// steals may go uncounted, and assembly counts them without a lock prefix.
 	steals atomic.Uint32
 }
 

@@ -46,10 +46,15 @@ const (
 	latestTime = 100 * time.Microsecond
 
 	// lookTime is how long the first waiter is passed between two looks at its age,
-	// maxSteals how often at the most, whatever the sections were like before. With
-	// sections of 6 ns a look at every 32nd steal cost a fifth of the throughput.
+	// maxSteals how often at the most without a look at the clock: sections may
+	// become long all at once. With sections of 6 ns a look at the waiter at every
+	// 32nd steal cost a fifth of the throughput.
 	lookTime  = 10 * time.Microsecond
-	maxSteals = 256
+	maxSteals = 32
+
+	// lookUnit is the unit of looks' times in steals, as a shift: about 1 us.
+	lookUnit  = 10
+	lookUnits = uint16(lookTime >> lookUnit)
 
 	// maxWake is how many readers are woken at a time, the published bound.
 	maxWake = 256
@@ -437,15 +442,16 @@ func (rw *RWMutex) setHandoff(w *waiter) {
 //go:norace
 func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 	now := nanotime()
+	if rw.lookLater(now) {
+		return false
+	}
 	var l wakeList
 	yield := false
 	rw.waitLock.Lock()
 	rw.preferReader(now, false)
 	h := rw.head
 	due := h != nil && rw.isDue(h, now)
-	if h != nil {
-		rw.nextLook(h, now)
-	}
+	rw.nextLook(due, now)
 	if due {
 		switch {
 		case rw.count.Load()&flagAsleep != 0:
@@ -470,25 +476,40 @@ func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 	return due
 }
 
-// nextLook says how many may pass h, the first waiter, before the next look at its
-// age, so that looks come lookTime apart. Those who pass a new first waiter, or
-// pass slowly, look each. The caller holds waitLock.
-//
-//go:norace
-func (rw *RWMutex) nextLook(h *waiter, now int64) {
-	steals := rw.steals.Load()
-	if steals&stealsLeft != 0 {
-		return // it was looked at for another reason
+// lookLater reports whether the time of the next look at the first waiter has not
+// come, and if so lets some more pass it: twice as many as before the last look at
+// the clock. Relaxed: it may put off a new first waiter's first look by lookTime
+// and maxSteals.
+func (rw *RWMutex) lookLater(now int64) bool {
+	n := rw.steals.Load()
+	at := uint16(n >> stealsAtShift)
+	if left := at - uint16(now>>lookUnit); n == 0 || left == 0 || left > lookUnits {
+		return false
 	}
-	n := int64(steals >> stealsShift)
-	switch took := now - h.looked; {
-	case took < int64(lookTime)/2:
-		n = min(2*n+1, maxSteals)
-	case took > int64(lookTime):
-		n = n * int64(lookTime) / took
+	rw.steals.Store(stealsWord(at, min(2*stealsGiven(n)+1, maxSteals)))
+	return true
+}
+
+// nextLook sets the time of the next look at the first waiter. If it is due the
+// next one to pass looks again. Those who pass slowly look at the clock each. The
+// caller holds waitLock.
+func (rw *RWMutex) nextLook(due bool, now int64) {
+	if due {
+		rw.steals.Store(0)
+		return
 	}
-	h.looked = now
-	rw.steals.Store(uint32(n)<<stealsShift | uint32(n))
+	n, unit := rw.steals.Load(), uint16(now>>lookUnit)
+	given := stealsGiven(n)
+	if unit-uint16(n>>stealsAtShift) > lookUnits { // late
+		given = 0
+	}
+	rw.steals.Store(stealsWord(unit+lookUnits, given))
+}
+
+func stealsGiven(steals uint32) uint32 { return steals >> stealsGivenShift & stealsLeft }
+
+func stealsWord(at uint16, n uint32) uint32 {
+	return uint32(at)<<stealsAtShift | n<<stealsGivenShift | n
 }
 
 // releaseSlow is where a reader's unlock goes that left nobody holding the lock
@@ -836,16 +857,26 @@ func unlockMisuse(rw *RWMutex)    { fatal("rwsem: Unlock of unlocked RWMutex") }
 func downgradeMisuse(rw *RWMutex) { fatal("rwsem: Downgrade of RWMutex not locked for writing") }
 
 // runlockMisuse is where a reader ends whose leaving the count does not allow. The
-// reader may be innocent: an Unlock or a Downgrade without a writer changes the
-// count first and reports itself then, with its own stack. So where the count may
-// have been left by one of those, it has the time to.
+// reader may be innocent: then who is to blame has the time to report itself, with
+// its own stack.
 func runlockMisuse(rw *RWMutex) {
-	if c := rw.count.Load(); c&spareMask != 0 || c&writerLocked != 0 && c&flagReadFail == 0 {
-		time.Sleep(misuseTime)
+	if misuseOfOther(rw) {
+		// By this clock: a synctest bubble's may stand still.
+		for start := nanotime(); nanotime()-start < int64(misuseTime); {
+			runtime.Gosched()
+		}
 	}
 	fatal("rwsem: RUnlock of unlocked RWMutex")
 }
 
-// misuseTime is how long an Unlock or a Downgrade may need to report itself: some
+// misuseOfOther reports whether an Unlock or a Downgrade without a writer may have
+// left the count, which it changes before it reports itself: it borrows through the
+// spare bits, or leaves a writer that has no owner.
+func misuseOfOther(rw *RWMutex) bool {
+	c := rw.count.Load()
+	return c&spareMask != 0 || !ownerInCount && c&writerLocked != 0 && rw.owner.Load()&^ownerFlags == 0
+}
+
+// misuseTime is how long an Unlock or a Downgrade may need to report itself: many
 // slices of the scheduler.
-const misuseTime = 100 * time.Millisecond
+const misuseTime = time.Second

@@ -366,7 +366,7 @@ func (rw *RWMutex) spinWriteLoop(urgent bool) (ok, claimed bool) {
 			if !claimed {
 				pause = pauseOnce.times(writerRounds)
 			}
-			claim = !claimed && round > writerRounds && time.Duration(nanotime()-start) > claimTimeAt(c)
+			claim = !claimed && round > writerRounds && spunFor(round, start) > claimTimeAt(c)
 		case ownerReader:
 			if urgent || !policy.writerSpin || crowded(c) {
 				return false, claimed

@@ -17,11 +17,10 @@ type waiter struct {
 	next, prev *waiter // the ring of waiters, prev nil outside it; next also links a wake list
 	wakes      *waiter // the first of those on the wake list that this one wakes
 
-	since  int64   // when it queued, in ns of nanotime
-	due    int64   // when it has waited its handoff time
-	looked int64   // when one that passes it as the first waiter looked at its age last
-	owner  uintptr // what a writer stores in the owner word when it gets the lock
-	word   uint64  // what it is in the count then
+	since int64   // when it queued, in ns of nanotime
+	due   int64   // when it has waited its handoff time
+	owner uintptr // what a writer stores in the owner word when it gets the lock
+	word  uint64  // what it is in the count then
 
 	reader bool
 	place  uint32 // a reader behind the first waiter: its number in that part of the queue, from any start

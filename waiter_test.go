@@ -156,42 +156,60 @@ func TestWakeListDealsOut(t *testing.T) {
 }
 
 // TestLooks checks how often the first waiter is passed between two looks at its
-// age: by the clock, whatever the sections are like, and seldom when it is new.
+// age: by the clock, which is looked at often enough for sections of any length.
 func TestLooks(t *testing.T) {
 	var rw RWMutex
-	h, now := &waiter{}, int64(time.Hour)
-	look := func(after time.Duration) (steals int) {
-		now += int64(after)
-		for steals = 0; !rw.stealDue(); steals++ {
-			require.LessOrEqual(t, steals, maxSteals)
+	now := int64(time.Hour)
+	passes := func() (n int) {
+		for ; !rw.stealDue(); n++ {
+			require.LessOrEqual(t, n, maxSteals)
 		}
-		rw.nextLook(h, now)
-		return steals
+		return n
 	}
-	require.Equal(t, 0, look(0), "at once past a new first waiter")
-	require.Equal(t, 0, look(0), "and by the next one")
+	after := func(d time.Duration) (later bool) {
+		now += int64(d)
+		if later = rw.lookLater(now); !later {
+			rw.nextLook(false, now)
+		}
+		return later
+	}
+	require.Zero(t, passes(), "at once past a new first waiter")
+	require.False(t, after(0))
+	require.Zero(t, passes())
 	for want := 1; want < maxSteals; want = 2*want + 1 {
-		require.Equal(t, want, look(lookTime/4))
+		require.True(t, after(lookTime/20), "only the clock")
+		require.Equal(t, want, passes())
 	}
-	require.Equal(t, maxSteals, look(lookTime/4))
-	require.Equal(t, maxSteals, look(10*lookTime), "a look may be late once")
-	require.Equal(t, maxSteals/10, look(lookTime))
-	require.Equal(t, maxSteals/10, look(time.Second))
-	require.Equal(t, 0, look(lookTime), "by each of those who pass slowly")
-	require.Equal(t, 0, look(0))
-	require.Equal(t, 1, look(0))
+	require.True(t, after(lookTime/20))
+	require.Equal(t, maxSteals, passes())
+	require.False(t, after(lookTime))
+	require.Equal(t, maxSteals, passes())
+	require.False(t, after(time.Millisecond), "sections have become long")
+	require.Zero(t, passes(), "each looks then")
+	require.False(t, after(time.Second))
+	require.Zero(t, passes())
 
-	rw.nextLook(h, now) // for another reason than steals
-	require.Equal(t, 3, look(lookTime))
+	for unit := range int64(1 << 17) { // of times at which it wraps
+		now = unit << lookUnit
+		rw.nextLook(false, now)
+		require.Equal(t, rw.steals.Load() != 0, rw.lookLater(now))
+		require.False(t, rw.lookLater(now+int64(lookTime)+1<<lookUnit))
+		require.False(t, rw.lookLater(now-1<<lookUnit))
+	}
+
+	rw.nextLook(true, now)
+	require.Zero(t, passes(), "where it is due each looks")
+	require.False(t, rw.lookLater(now))
 
 	rw.Lock()
-	rw.steals.Store(maxSteals)
+	rw.nextLook(false, nanotime())
+	rw.lookLater(nanotime())
 	done := start(func() {
 		rw.Lock()
 		defer rw.Unlock()
 	})
 	awaitQueued(t, &rw, 0, 1)
-	require.Equal(t, 0, look(0), "at once past a new first waiter")
+	require.Zero(t, rw.steals.Load(), "at once past a new first waiter")
 	rw.Unlock()
 	awaitDone(t, &rw, "the writer", done)
 }
