@@ -84,6 +84,7 @@ func TestUsage(t *testing.T) {
 		"builds help":     {[]string{"builds", "-h"}, 0, "-tags builds"},
 		"owner help":      {[]string{"owner", "-h"}, 0, "-procs values"},
 		"rows help":       {[]string{"rows", "-h"}, 0, "-steps numbers"},
+		"soak help":       {[]string{"soak", "-h"}, 0, "-stuck duration"},
 		"unknown command": {[]string{"nope"}, 2, `unknown command "nope"; there are: apps, policies, builds, owner`},
 		"unknown flag":    {[]string{"-nope"}, 2, "not defined"},
 		"argument":        {[]string{"-quick", "x"}, 2, `unexpected argument "x"`},
@@ -114,6 +115,9 @@ func TestUsage(t *testing.T) {
 		"rows cells":      {[]string{"rows", "-only", "E", "-cells", "g7$"}, 2, `matches no scene, such as g7000/`},
 		"rows steps":      {[]string{"rows", "-steps", "0"}, 2, `-steps: "0" is not a positive number`},
 		"rows negative":   {[]string{"rows", "-rounds", "-1"}, 2, "must be positive"},
+		"soak time":       {[]string{"soak", "-for", "0"}, 2, "must be positive"},
+		"soak stuck":      {[]string{"soak", "-stuck", "-1s"}, 2, "must be positive"},
+		"unknown phase":   {[]string{"soak", "-only", "mixed,nope"}, 2, `no phase "nope"; there are: mixed, readers`},
 		"checks alone":    {[]string{"-locks", "mutex"}, 2, "need rwsem or sync"},
 	}
 	for name, tt := range tests {

@@ -33,6 +33,7 @@ func init() {
 		{name: rowsChild, hidden: true, run: rowsChildCommand},
 		{name: "diff", about: "compare two data files", run: diffCommand},
 		{name: "report", about: "make RESULTS.md and its pictures from data files", run: reportCommand},
+		{name: "soak", about: "use the lock in every way for long, and watch that it does what it has to", run: soakCommand},
 		{name: "sweep", about: "measure how cost grows with goroutines, processors, section and reads", run: sweepCommand},
 		{name: pairsChild, hidden: true, run: pairsChildCommand},
 		{name: roundsChild, hidden: true, run: roundsChildCommand},

@@ -129,7 +129,7 @@ func (r *report) chooseTables() {
 }
 
 // kinds are the tables that are known, in the order of the document.
-var kinds = []string{"grid", "noise", "latency", "closed", "scheduled", "unlock", "sweep", "apps", "policies", "builds", "owner", "rows"}
+var kinds = []string{"grid", "noise", "latency", "closed", "scheduled", "unlock", "sweep", "apps", "policies", "builds", "owner", "rows", "soak"}
 
 // kind is the word that a table's name begins with, "other" if it is not known.
 func (t *dataTable) kind() string {

@@ -240,6 +240,10 @@ func watch(kind lockKind, t target, planned time.Duration) *time.Timer {
 
 func hung(w io.Writer, kind lockKind, t target) {
 	fmt.Fprintf(w, "\n%s: round still running %v after its planned end\n%s\n", kind.name, overrun, t.describe())
+	dumpGoroutines(w)
+}
+
+func dumpGoroutines(w io.Writer) {
 	// The dump stops all goroutines first, which may itself never succeed.
 	dump := make(chan []byte, 1)
 	go func() {
