@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -313,6 +314,18 @@ func TestFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDraw(t *testing.T) {
+	page, err := draw([]porcupine.Operation{
+		{Input: input{call: lockUrgent}, Call: 1, Output: answer{}, Return: 2},
+		{Input: input{call: tryLockFor, argument: "5ms"}, Call: 3, Output: answer{}, Return: 4},
+	})
+	require.NoError(t, err)
+	defer os.Remove(page)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "TryLockFor(5ms)")
 }
 
 // TestSound makes sure that a right lock, and a poor one, passes.

@@ -82,7 +82,7 @@ func check(t *testing.T, p *program) []porcupine.Operation {
 	}
 	if res := judge(history); res != porcupine.Ok {
 		page, err := draw(history)
-		assert.Fail(t, string(res), "%v\ndrawn in %s %v\nto run the program again (it may go another way): go test -run TestLinearizable -proof.seed=%d -proof.time=1m ./proof",
+		assert.Fail(t, string(res), "%v\ndrawn in %s %v\nto run the program again (it may go another way): go test ./proof -run TestLinearizable -proof.seed=%d -proof.time=1m",
 			p, page, err, p.seed)
 	}
 	return history
