@@ -35,8 +35,8 @@ All of them mix all calls. What is watched, at every section of every phase:
     nothing that a writer wrote is lost, and Downgrade lets no writer in between
     every wait ends: a call that waits for longer than -stuck ends the run with a
     dump of all goroutines, as does a phase in which nobody gets a lock for as long
-    at the end of a phase the locks are unlocked with nobody queued, and no
-    goroutine is left
+    several times in a phase all pause: then the locks are unlocked with nobody
+    queued; and at its end no goroutine is left
 
 It ends by itself, and with its summary on an interrupt. A violation ends it at
 once. The programs are made from the seed; how they interleave is not.
@@ -133,6 +133,7 @@ type soakResult struct {
 	mostWaiting   int
 	collections   int64
 	procsChanges  int
+	rests         int
 	metrics       map[string][]float64 // by phase
 }
 
@@ -195,6 +196,7 @@ func (s *soak) add(p *soakPhaseRun, took time.Duration) {
 	r.mostWaiting = max(r.mostWaiting, p.mostWaiting)
 	r.collections += p.collections
 	r.procsChanges += p.procsChanges
+	r.rests += p.rests
 	var counts soakCounts
 	reads, writes := newWaits(), newWaits()
 	for _, w := range p.workers {
@@ -216,6 +218,7 @@ func (s *soak) add(p *soakPhaseRun, took time.Duration) {
 	put("most-waiting", float64(p.mostWaiting))
 	put("collections", float64(p.collections))
 	put("procs-changes", float64(p.procsChanges))
+	put("rests", float64(p.rests))
 }
 
 // merge adds other's waits to w.
@@ -249,7 +252,7 @@ func (s *soak) summarize(verdict string, took time.Duration) {
 		table, calls = "soak/race", "soak/race calls"
 	}
 	var all soakCounts
-	phases := 0
+	phases, rests := 0, 0
 	worst := time.Duration(0)
 	fmt.Fprintf(s.out, "\n== Phases: waits of calls that got the lock\n")
 	printRow(s.out, soakRow, "", "", "", "", "in", "read", "read", "write", "write", "most", "", "GOMAXPROCS")
@@ -260,6 +263,7 @@ func (s *soak) summarize(verdict string, took time.Duration) {
 			continue
 		}
 		phases += r.phases
+		rests += r.rests
 		all.add(&r.soakCounts)
 		worst = max(worst, r.reads.worst, r.writes.worst)
 		printRow(s.out, soakRow, k.name, fmt.Sprint(r.phases), r.took.Round(100*time.Millisecond).String(),
@@ -285,6 +289,6 @@ func (s *soak) summarize(verdict string, took time.Duration) {
 	s.data.add(record{Table: calls, Cell: "Downgrade", Lock: "rwsem", Metrics: map[string][]float64{"taken": {float64(all.downgrades)}}})
 	fmt.Fprintf(s.out, "%s times downgraded, %s times unlocked by another goroutine than locked\n",
 		count(float64(all.downgrades)), count(float64(all.handed)))
-	fmt.Fprintf(s.out, "\n%s: %d phases in %v, %s locks taken, longest wait %s\n",
-		verdict, phases, took.Round(100*time.Millisecond), count(float64(sumCounts(all.taken[:]))), duration(float64(worst)))
+	fmt.Fprintf(s.out, "\n%s: %d phases in %v, locks at rest %d times, %s locks taken, longest wait %s\n",
+		verdict, phases, took.Round(100*time.Millisecond), rests, count(float64(sumCounts(all.taken[:]))), duration(float64(worst)))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type soakKind struct {
 	long        int           // in 10,000 sections that sleep or work for up to longest
 	longest     time.Duration // of a section
 	patience    time.Duration // the most of a timed call
+	round       time.Duration // until all pause, if not soakRound
 
 	storm   bool // garbage and its collections all the while
 	burners bool // goroutines that only work, more than processors
@@ -47,13 +49,13 @@ var soakKinds = []soakKind{
 	{name: "handed", about: "goroutines that leave their lock to another and end while others wait",
 		workers: 8, locks: 2, reads: 60, tries: 10, timed: 30, urgent: 10, downgrade: 20, handOver: 100, long: 50, longest: 200 * time.Microsecond, patience: 100 * time.Microsecond},
 	{name: "crowd", about: "thousands of goroutines, most of which wait",
-		crowd: 3000, locks: 1, reads: 70, tries: 5, timed: 20, urgent: 5, downgrade: 20, handOver: 1, long: 100, longest: 2 * time.Millisecond, patience: 20 * time.Millisecond},
+		crowd: 3000, round: time.Second, locks: 1, reads: 70, tries: 5, timed: 20, urgent: 5, downgrade: 20, handOver: 1, long: 100, longest: 2 * time.Millisecond, patience: 20 * time.Millisecond},
 	{name: "several", about: "several locks, also held together",
 		workers: 8, locks: 6, reads: 60, tries: 15, timed: 30, urgent: 10, downgrade: 20, handOver: 1, long: 20, longest: 200 * time.Microsecond, patience: 100 * time.Microsecond},
 	{name: "storm", about: "garbage collections, one after the other",
 		workers: 8, locks: 2, reads: 60, tries: 10, timed: 40, urgent: 10, downgrade: 20, handOver: 1, long: 20, longest: 200 * time.Microsecond, patience: 200 * time.Microsecond, storm: true},
 	{name: "preempt", about: "goroutines in tight loops, so that who holds a lock loses its processor",
-		workers: 2, locks: 1, reads: 60, tries: 10, timed: 20, urgent: 10, downgrade: 20, handOver: 1, long: 20, longest: 15 * time.Millisecond, patience: 10 * time.Millisecond, burners: true},
+		workers: 2, round: 500 * time.Millisecond, locks: 1, reads: 60, tries: 10, timed: 20, urgent: 10, downgrade: 20, handOver: 1, long: 20, longest: 15 * time.Millisecond, patience: 10 * time.Millisecond, burners: true},
 	{name: "resize", about: "GOMAXPROCS changes every few milliseconds",
 		workers: 8, locks: 1, reads: 60, tries: 10, timed: 30, urgent: 10, downgrade: 20, handOver: 1, long: 20, longest: 200 * time.Microsecond, patience: 200 * time.Microsecond, resize: true},
 }
@@ -83,6 +85,7 @@ type soakPhaseRun struct {
 	mostWaiting  int
 	collections  int64
 	procsChanges int
+	rests        int // how often nobody used the locks
 }
 
 // cancellable is a context that many wait with.
@@ -138,7 +141,7 @@ func (s *soak) phase(ctx context.Context, kind soakKind, index int, d time.Durat
 	rng := rand.New(rand.NewPCG(s.seed, uint64(index)))
 	procs := append([]int{runtime.NumCPU()}, soakProcs...)[rng.IntN(len(soakProcs)+1)]
 	runtime.GOMAXPROCS(procs)
-	p := &soakPhaseRun{soak: s, kind: kind, wrong: make(chan error, 1), handed: make(chan handedLock, 64), grace: goroutineGrace}
+	p := &soakPhaseRun{soak: s, kind: kind, wrong: make(chan error, 1), grace: goroutineGrace}
 	for i := range kind.locks {
 		g := &guarded{soakLock: s.fresh(), watched: s.watchAll || (index/len(s.kinds)+i)%2 == 0}
 		if rng.IntN(3) == 0 {
@@ -157,18 +160,26 @@ func (s *soak) phase(ctx context.Context, kind soakKind, index int, d time.Durat
 	goroutines := runtime.NumGoroutine()
 	collected := collections()
 	p.began = time.Now()
-	err := p.use(ctx, d)
-	took := time.Since(p.began)
-	if err != nil {
-		return err
+	for took := time.Duration(0); took < d && ctx.Err() == nil; took = time.Since(p.began) {
+		if err := p.use(ctx, min(d-took, cmp.Or(kind.round, soakRound))); err != nil {
+			return err
+		}
+		if err := p.checkRest(); err != nil {
+			return err
+		}
 	}
+	took := time.Since(p.began)
 	p.collections = collections() - collected
-	if err := p.checkEnd(goroutines); err != nil {
+	if err := p.checkLeft(goroutines); err != nil {
 		return err
 	}
 	s.add(p, took)
 	return nil
 }
+
+// soakRound is how long the locks are used until all pause: as long as somebody
+// comes, a waiter that nobody wakes may still be let in.
+const soakRound = 200 * time.Millisecond
 
 func collections() int64 {
 	var stats debug.GCStats
@@ -178,6 +189,8 @@ func collections() int64 {
 
 // use has the locks used for the given time, or until ctx ends.
 func (p *soakPhaseRun) use(ctx context.Context, d time.Duration) error {
+	p.stop.set.Store(false)
+	p.handed = make(chan handedLock, 64)
 	beside := new(sync.WaitGroup)
 	p.renew(nil)
 	beside.Go(p.cancelAll)
@@ -299,8 +312,9 @@ func (p *soakPhaseRun) violated(g *guarded, wrong string) {
 // end.
 const goroutineGrace = 5 * time.Second
 
-// checkEnd looks at what the phase leaves behind.
-func (p *soakPhaseRun) checkEnd(goroutines int) error {
+// checkRest looks at the locks when nobody uses them.
+func (p *soakPhaseRun) checkRest() error {
+	p.rests++
 	var all []error
 	for i, g := range p.locks {
 		writes := uint64(0)
@@ -311,14 +325,18 @@ func (p *soakPhaseRun) checkEnd(goroutines int) error {
 			all = append(all, errors.New(wrong))
 		}
 	}
+	return errors.Join(all...)
+}
+
+// checkLeft looks for goroutines that should have ended.
+func (p *soakPhaseRun) checkLeft(goroutines int) error {
 	for end := time.Now().Add(p.grace); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			dumpGoroutines(p.stderr)
-			all = append(all, fmt.Errorf("%d goroutines where there were %d", runtime.NumGoroutine(), goroutines))
-			break
+			return fmt.Errorf("%d goroutines where there were %d", runtime.NumGoroutine(), goroutines)
 		}
 	}
-	return errors.Join(all...)
+	return nil
 }
 
 // renew replaces the context that many wait with.
@@ -353,11 +371,10 @@ func (p *soakPhaseRun) collect() {
 
 // resize changes GOMAXPROCS every few milliseconds.
 func (p *soakPhaseRun) resize() {
-	rng := rand.New(rand.NewPCG(p.seed, 1))
 	for !p.stop.set.Load() {
-		runtime.GOMAXPROCS(soakProcs[rng.IntN(len(soakProcs))])
+		runtime.GOMAXPROCS(soakProcs[rand.IntN(len(soakProcs))])
 		p.procsChanges++
-		time.Sleep(time.Duration(1+rng.IntN(4)) * time.Millisecond)
+		time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestSoak(t *testing.T) {
 	for _, r := range recs[1:] {
 		byCell[r.Cell] = r.Metrics
 	}
-	assert.Greater(t, byCell["crowd"]["most-waiting"][0], 1000.0)
+	assert.Greater(t, byCell["crowd"]["most-waiting"][0], 100.0)
 	assert.Positive(t, byCell["storm"]["collections"][0])
 	assert.Positive(t, byCell["resize"]["procs-changes"][0])
 	assert.Positive(t, byCell["mixed"]["write-"+metricMax][0])
@@ -161,9 +161,11 @@ func TestSoakFindsWhatIsLeft(t *testing.T) {
 		t.Cleanup(func() { close(repaired) })
 		p := &soakPhaseRun{soak: &soak{stderr: new(bytes.Buffer)}, grace: 100 * time.Millisecond}
 		n := runtime.NumGoroutine()
-		require.NoError(t, p.checkEnd(n))
-		go func() { <-repaired }()
-		err := p.checkEnd(n)
+		require.NoError(t, p.checkLeft(n))
+		for range 1000 { // more than other tests' that end only now
+			go func() { <-repaired }()
+		}
+		err := p.checkLeft(n)
 		require.Error(t, err)
 		assert.Contains(t, err.Error(), "goroutines where there were")
 	})

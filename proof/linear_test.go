@@ -74,22 +74,31 @@ func (s *seen) String() string {
 		s.histories, s.operations, s.longest, s.exactVain)
 }
 
-// check has the lock go through a program and returns the history.
-func check(t *testing.T, p *program) []porcupine.Operation {
+// check has the lock go through a program, and describes what is wrong with what
+// was seen.
+func (s *seen) check(p *program) (wrong string) {
 	history, err := p.run(new(rwsem.RWMutex))
-	if !assert.NoError(t, err) {
-		return nil
+	if err != nil {
+		return err.Error()
 	}
-	if res := judge(history); res != porcupine.Ok {
-		page, err := draw(history)
-		assert.Fail(t, string(res), "%v\ndrawn in %s %v\nto run the program again (it may go another way): go test ./proof -run TestLinearizable -proof.seed=%d -proof.time=1m",
-			p, page, err, p.seed)
+	s.add(history)
+	res := judge(history)
+	if res == porcupine.Ok {
+		return ""
 	}
-	return history
+	page, err := draw(history)
+	if err != nil {
+		page = err.Error()
+	}
+	return fmt.Sprintf(`%s, drawn in %s
+%v
+To run the program again, which may go another way:
+	go test ./proof -run TestLinearizable -proof.seed=%d -proof.time=1m`, res, page, p, p.seed)
 }
 
 func TestLinearizable(t *testing.T) {
 	var all seen
+	wrong := make(chan string, 1) // the first
 	for _, procs := range []int{1, 2, 8} {
 		t.Run(fmt.Sprintf("procs=%d", procs), func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
@@ -97,17 +106,27 @@ func TestLinearizable(t *testing.T) {
 			var running sync.WaitGroup
 			for range 4 { // programs at a time: they sleep a lot
 				running.Go(func() {
-					for time.Now().Before(end) && !t.Failed() {
+					for time.Now().Before(end) && len(wrong) == 0 {
 						seed := *linearSeed
 						if seed == 0 {
 							seed = rand.Uint64()
 						}
-						all.add(check(t, newProgram(seed)))
+						if w := all.check(newProgram(seed)); w != "" {
+							select {
+							case wrong <- w:
+							default:
+							}
+						}
 					}
 				})
 			}
 			running.Wait()
 		})
+	}
+	select {
+	case w := <-wrong:
+		t.Fatal(w)
+	default:
 	}
 	t.Log(&all)
 	if *linearSeed != 0 {
