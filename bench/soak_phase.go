@@ -44,6 +44,8 @@ var soakKinds = []soakKind{
 		workers: 4, locks: 1, reads: 10, tries: 10, timed: 20, urgent: 5, downgrade: 10, long: 10, longest: 200 * time.Microsecond, patience: 100 * time.Microsecond},
 	{name: "cancels", about: "waits that are given up, most of them, many at a time",
 		workers: 16, locks: 1, reads: 50, tries: 5, timed: 95, urgent: 10, downgrade: 20, long: 300, longest: 200 * time.Microsecond, patience: 100 * time.Microsecond},
+	{name: "pauses", about: "all pause every few milliseconds, so that nobody comes to let in a waiter that was forgotten",
+		workers: 2, round: 2 * time.Millisecond, locks: 1, reads: 50, tries: 10, timed: 50, urgent: 20, downgrade: 20, handOver: 5, long: 300, longest: 700 * time.Microsecond, patience: 700 * time.Microsecond},
 	{name: "urgent", about: "urgent writers and downgrades",
 		workers: 4, locks: 1, reads: 60, tries: 5, timed: 10, urgent: 60, downgrade: 60, long: 50, longest: 500 * time.Microsecond, patience: 200 * time.Microsecond},
 	{name: "handed", about: "goroutines that leave their lock to another and end while others wait",

@@ -373,7 +373,7 @@ func (r *recorder) visits(all []visit, elsewhere chan<- call) {
 }
 
 // stuckTime is after which a program that does not end counts as stuck.
-const stuckTime = 30 * time.Second
+const stuckTime = 20 * time.Second
 
 // run has a lock go through the program and returns what was seen.
 func (p *program) run(l locker) ([]porcupine.Operation, error) {
