@@ -19,7 +19,8 @@ import (
 
 // The atomic instructions of arm64 are checked word by word, since emulation on
 // other machines does not show a weaker order and disassemblers do not know all
-// of them. This needs no arm64.
+// of them. This needs no arm64. compiled_encoding_test.go does the same for what
+// is compiled, MEMORY.md says why these orders are enough.
 
 // A word is an instruction that the test looks at: one that is atomic, that
 // orders others, or that pauses or reads the counter.
@@ -226,11 +227,9 @@ var (
 	register     = regexp.MustCompile(`\bR(\d+)\b`)
 )
 
-// disassemble builds the package for arm64 and reads the functions that were
-// assembled.
-func disassemble(t *testing.T, tags string, lse bool, flags ...string) map[string]*asmFunction {
-	dir := t.TempDir()
-	archive := filepath.Join(dir, "rwsem.a")
+// buildArm64 builds the package for arm64 and returns the archive.
+func buildArm64(t *testing.T, tags string, lse bool, flags ...string) string {
+	archive := filepath.Join(t.TempDir(), "rwsem.a")
 	cmd := exec.Command("go", slices.Concat([]string{"build", "-tags=" + tags, "-o", archive}, flags, []string{"."})...)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS=linux", "GOARCH=arm64", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=")
 	if lse {
@@ -238,18 +237,32 @@ func disassemble(t *testing.T, tags string, lse bool, flags ...string) map[strin
 	}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	return mustRead(t, archive)
+}
 
+// objdump disassembles a member of an archive.
+func objdump(t *testing.T, member string) string {
+	object := filepath.Join(t.TempDir(), "member.a")
+	mustWrite(t, object, member)
+	out, err := exec.Command("go", "tool", "objdump", object).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// compiledMember is the member of an archive that the compiler wrote; those of the
+// assembler have the names of its files.
+const compiledMember = "_go_.o"
+
+// disassemble builds the package for arm64 and reads the functions that were
+// assembled.
+func disassemble(t *testing.T, tags string, lse bool, flags ...string) map[string]*asmFunction {
 	functions := map[string]*asmFunction{}
-	for name, member := range members(t, mustRead(t, archive)) {
-		if name == "__.PKGDEF" || name == "_go_.o" {
+	for name, member := range members(t, buildArm64(t, tags, lse, flags...)) {
+		if name == "__.PKGDEF" || name == compiledMember {
 			continue
 		}
-		object := filepath.Join(dir, "member.a")
-		mustWrite(t, object, member)
-		out, err := exec.Command("go", "tool", "objdump", object).CombinedOutput()
-		require.NoError(t, err, "%s: %s", name, out)
 		var f *asmFunction
-		for line := range strings.Lines(string(out)) {
+		for line := range strings.Lines(objdump(t, member)) {
 			if m := functionLine.FindStringSubmatch(line); m != nil {
 				require.NotContains(t, functions, m[1])
 				f = &asmFunction{}
