@@ -94,8 +94,9 @@ var faults = []fault{
 // Rows without a patch, and why.
 var faultsWithoutPatch = map[string]string{
 	"missing acquire": "Go's atomics are all sequentially consistent, and so is amd64's LOCK: there is no weaker form " +
-		"to put in their place. On arm64 there is: TestAssemblyEncoding puts each in and sees it found. What the race " +
-		"detector is told at each exit is the race tests' matter.",
+		"to put in their place. On arm64 there is: TestAssemblyEncodingFinds and TestCompiledEncoding put them in and see " +
+		"them found. In race builds TestLitmus finds an exit without any. What the race detector is told at each exit is the " +
+		"race tests' matter.",
 	"recursive read lock":            "A property of every lock that bounds a writer's wait; documented at RWMutex.",
 	"false race report, missed race": "Needs the race detector: the race tests' matter.",
 }
