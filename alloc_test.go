@@ -35,7 +35,11 @@ func TestFastPathsDoNotAllocate(t *testing.T) {
 			rw.SetReaderSpin(-1)
 		},
 	} {
-		assert.Zero(t, testing.AllocsPerRun(1000, f), name)
+		n := testing.AllocsPerRun(1000, f)
+		if raceEnabled && debugEnabled {
+			continue // sync.Pool drops some of what it is given
+		}
+		assert.Zero(t, n, name)
 	}
 }
 

@@ -232,6 +232,13 @@ const raceEnabled = false
 func raceRLock(*RWMutex)   {}
 func raceRUnlock(*RWMutex) {}
 
+const debugEnabled = false
+
+type debugState struct{}
+
+func debugRLock(*RWMutex)   {}
+func debugRUnlock(*RWMutex) {}
+
 var (
 	slow   string
 	slowRW unsafe.Pointer

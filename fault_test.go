@@ -514,6 +514,9 @@ func TestFaultSpinnersKeepProcessor(t *testing.T) {
 
 // The count of readers stands a little below its limit.
 func TestFaultReadFail(t *testing.T) {
+	// The debug build would notice that readers leave whom nobody saw come.
+	defer SetDebugHandler(nil)
+	SetDebugHandler(func(string) {})
 	for _, due := range []time.Duration{0, time.Hour} {
 		setHandoffTime(t, due)
 		var rw RWMutex

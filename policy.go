@@ -86,6 +86,7 @@ func setPolicy(s string) (bad string) {
 			policy.handoff, policy.handoffTime = true, min(d, longestHandoff)
 		case name == "readerfirst" && err == nil && d > 0:
 			policy.readerFirst, policy.readerTime = true, min(d, longestHandoff)
+		case debugSetting(name, value):
 		case bad == "" && setting != "":
 			bad = setting
 		}

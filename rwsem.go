@@ -161,6 +161,8 @@ type RWMutex struct {
 	// See waiter.go.
 	head, writers *waiter
 
+	debug debugState // of no size but in the debug build
+
 	// ctl packs what spinning remembers. See spin.go.
 	ctl atomic.Uint32
 
@@ -177,6 +179,10 @@ type RWMutex struct {
 // It must not be used for recursive read locking: see the type's
 // documentation.
 func (rw *RWMutex) RLock() {
+	if debugEnabled {
+		debugRLock(rw)
+		return
+	}
 	if raceEnabled {
 		raceRLock(rw)
 		return
@@ -190,6 +196,10 @@ func (rw *RWMutex) RLock() {
 // RUnlock undoes one RLock. It ends the process with a fatal error if rw is not
 // locked for reading. It does not affect other readers.
 func (rw *RWMutex) RUnlock() {
+	if debugEnabled {
+		debugRUnlock(rw)
+		return
+	}
 	if raceEnabled {
 		raceRUnlock(rw)
 		return
@@ -201,24 +211,46 @@ func (rw *RWMutex) RUnlock() {
 }
 
 // Lock locks rw for writing and waits until that is possible.
-func (rw *RWMutex) Lock() { lock(rw) }
+func (rw *RWMutex) Lock() {
+	if debugEnabled {
+		debugLock(rw)
+		return
+	}
+	lock(rw)
+}
 
 // Unlock unlocks rw for writing. It ends the process with a fatal error if rw
 // is not locked for writing.
-func (rw *RWMutex) Unlock() { unlock(rw) }
+func (rw *RWMutex) Unlock() {
+	if debugEnabled {
+		debugUnlock(rw)
+		return
+	}
+	unlock(rw)
+}
 
 // TryRLock tries to lock rw for reading without waiting for it and reports
 // whether it succeeded. It may give up its processor to a waiter that is due.
 // With no other call in progress it succeeds exactly if no writer holds the
 // lock, and not the most readers that the build's count has room for. It fails
 // as well where waiters are due to get the lock.
-func (rw *RWMutex) TryRLock() bool { return tryRLock(rw) }
+func (rw *RWMutex) TryRLock() bool {
+	if debugEnabled {
+		return debugTryRLock(rw)
+	}
+	return tryRLock(rw)
+}
 
 // TryLock tries to lock rw for writing without waiting for it and reports
 // whether it succeeded. It may give up its processor to a waiter that is due.
 // With no other call in progress it succeeds exactly if nobody holds the lock.
 // It fails as well where a waiter is due to get the lock.
-func (rw *RWMutex) TryLock() bool { return tryLock(rw) }
+func (rw *RWMutex) TryLock() bool {
+	if debugEnabled {
+		return debugTryLock(rw)
+	}
+	return tryLock(rw)
+}
 
 // Downgrade turns the write lock that the caller holds into a read lock without
 // letting another writer in between; waiting readers are let in if one of them
@@ -226,13 +258,25 @@ func (rw *RWMutex) TryLock() bool { return tryLock(rw) }
 // What was written before it is seen by those who lock for reading after it. It
 // ends the process with a fatal error if rw is not locked for writing. Release
 // with [RWMutex.RUnlock].
-func (rw *RWMutex) Downgrade() { downgrade(rw) }
+func (rw *RWMutex) Downgrade() {
+	if debugEnabled {
+		debugDowngrade(rw)
+		return
+	}
+	downgrade(rw)
+}
 
 // LockUrgent locks rw for writing like [RWMutex.Lock], for a writer whose
 // latency matters more than the lock's throughput: it does not spin on
 // readers, and once it is the first waiter and was woken in vain nobody else
 // may take the lock before it. It does not go before others in the queue.
-func (rw *RWMutex) LockUrgent() { lockUrgent(rw) }
+func (rw *RWMutex) LockUrgent() {
+	if debugEnabled {
+		debugLockUrgent(rw)
+		return
+	}
+	lockUrgent(rw)
+}
 
 // LockContext locks rw for writing unless ctx ends before that is possible. It
 // returns nil if rw is locked and else ctx.Err(), rw not being locked. A context
@@ -244,11 +288,17 @@ func (rw *RWMutex) LockUrgent() { lockUrgent(rw) }
 // as with [sync.RWMutex]: a bubble's time stands still meanwhile, so that a
 // deadline in it does not come.
 func (rw *RWMutex) LockContext(ctx context.Context) error {
+	if debugEnabled {
+		return debugLockContext(rw, ctx, false)
+	}
 	return rw.lockContext(ctx, false)
 }
 
 // RLockContext is [RWMutex.LockContext] for reading.
 func (rw *RWMutex) RLockContext(ctx context.Context) error {
+	if debugEnabled {
+		return debugLockContext(rw, ctx, true)
+	}
 	return rw.lockContext(ctx, true)
 }
 
@@ -257,11 +307,17 @@ func (rw *RWMutex) RLockContext(ctx context.Context) error {
 // or less it tries once, as [RWMutex.TryLock] does. For testing/synctest see
 // [RWMutex.LockContext].
 func (rw *RWMutex) TryLockFor(d time.Duration) bool {
+	if debugEnabled {
+		return debugTryLockFor(rw, d, false)
+	}
 	return rw.tryLockFor(d, false)
 }
 
 // TryRLockFor is [RWMutex.TryLockFor] for reading.
 func (rw *RWMutex) TryRLockFor(d time.Duration) bool {
+	if debugEnabled {
+		return debugTryLockFor(rw, d, true)
+	}
 	return rw.tryLockFor(d, true)
 }
 

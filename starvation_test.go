@@ -80,9 +80,9 @@ func (c *crowd) waits(t *testing.T, rw *RWMutex, n int, enough time.Duration, lo
 	return times
 }
 
-// bound is d, but for an emulator, whose times say little.
+// bound is d, but for an emulator and the debug build, whose times say little.
 func bound(d time.Duration) time.Duration {
-	if emulated() {
+	if emulated() || debugEnabled {
 		return 10 * d
 	}
 	return d

@@ -19,5 +19,4 @@ const (
 	_ = -(unsafe.Offsetof(embedding{}.b) % 8)
 	_ = -(unsafe.Alignof(rwsem.RWMutex{}) % 8)
 	_ = -(unsafe.Sizeof(rwsem.RWMutex{}) % 8)
-	_ = 48 - unsafe.Sizeof(rwsem.RWMutex{})
 )
