@@ -1,0 +1,3 @@
+module github.com/rwsem/rwsem/mutate
+
+go 1.26
