@@ -28,8 +28,9 @@ const timed = `^Test(Hammer|Starvation|Misuse|FaultCancellationStorm|FaultPhaseC
 	`FaultReaderStream|TryForEnds|ContextEndsAs|Contention|GoroutineDump)`
 
 var stages = []stage{
+	{name: "steps", tags: "rwsemhooks", run: `^TestStep`},
 	{name: "faults", tags: "rwsemhooks", run: `^TestFault`, skip: notTheLocks + "|" + timed},
-	{name: "units", tags: "rwsemhooks", run: `.`, skip: `^TestFault|` + notTheLocks + "|" + timed, again: true},
+	{name: "units", tags: "rwsemhooks", run: `.`, skip: `^Test(Fault|Step)|` + notTheLocks + "|" + timed, again: true},
 	{name: "narrow", tags: "purego,rwsemnarrow", run: `^TestFaultNarrow`, again: true},
 	{name: "explore", tags: "purego,rwsemexplore", run: `^TestExplore`, needs: "TestExplore"},
 	{name: "ownercount", tags: "purego,rwsem_ownercount", run: `^Test(FaultOwnIdentity|FaultMadeUpOwner|Owner|Downgrade|Tries)`, again: true},
