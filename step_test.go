@@ -381,7 +381,8 @@ func TestStepTryFirst(t *testing.T) {
 func TestStepFirstMaySpin(t *testing.T) {
 	stepPolicy(t)
 	const many = 1000
-	crowd := uint64(many) << readerShift
+	crowd := uint64(many)
+	crowd <<= readerShift
 	for _, c := range []struct {
 		name   string
 		count  uint64
