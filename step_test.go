@@ -475,7 +475,7 @@ func TestStepSpinFirst(t *testing.T) {
 
 func TestStepFirstIsDue(t *testing.T) {
 	stepPolicy(t)
-	const late, soon = int64(10 * latestTime), int64(latestTime / 2)
+	const late, soon = int64(10 * latestTime), int64(latestTime / 10)
 	for _, c := range []struct {
 		name    string
 		count   uint64
@@ -504,15 +504,24 @@ func TestStepFirstIsDue(t *testing.T) {
 			biases = append(biases, stepR)
 		}
 		for _, bias := range biases {
-			var rw RWMutex
-			rw.count.Store(c.count + bias)
-			rw.ctl.Store(scores[c.score])
-			w := queuedWaiter(&rw, "writer")
-			w.urgent = c.urgent
-			if c.due != 0 {
-				w.due = nanotime() - c.due
+			var rw *RWMutex
+			var got bool
+			for { // the test may lose its processor for longer than the times differ
+				rw = new(RWMutex)
+				rw.count.Store(c.count + bias)
+				rw.ctl.Store(scores[c.score])
+				w := queuedWaiter(rw, "writer")
+				w.urgent = c.urgent
+				began := nanotime()
+				if c.due != 0 {
+					w.due = began - c.due
+				}
+				got = rw.firstIsDue(c.reader, bias)
+				if c.due != soon || nanotime()-began < int64(latestTime)-soon {
+					break
+				}
 			}
-			require.Equal(t, c.want, rw.firstIsDue(c.reader, bias), c.name)
+			require.Equal(t, c.want, got, c.name)
 			require.Equal(t, c.handoff, rw.count.Load()&stepH != 0, c.name)
 			want := c.count
 			if !c.want {
@@ -700,4 +709,167 @@ func TestStepPreferReader(t *testing.T) {
 	var rw RWMutex
 	rw.preferReader(nanotime(), true) // nobody waits
 	require.Nil(t, rw.head)
+}
+
+// A reader's spin: what it has in the count before and after, and what is learned
+// of it for the next one.
+func TestStepReaderSpin(t *testing.T) {
+	setHandoffTime(t, time.Hour)
+	letSpin(t)
+	const init = ctlEnableInit / ctlEnable
+	for _, c := range []struct {
+		name        string
+		count       uint64
+		owner       uintptr
+		limit       time.Duration
+		bias        uint64
+		left        uint64
+		ok          bool
+		want        uint64
+		enable      uint32
+		noSpin, won uint64 // events
+	}{
+		{"free", stepR, 0, time.Microsecond, stepR, 0, true, stepR, init + 1, 0, 1},
+		{"free, not counted", 0, 0, time.Microsecond, 0, 0, true, stepR, init + 1, 0, 1},
+		{"held", stepL + stepR, 0, time.Microsecond, stepR, stepR, false, stepL + stepR, init - 1, 0, 0},
+		{"held, not counted", stepL, 0, time.Microsecond, 0, stepR, false, stepL + stepR, init - 1, 0, 0},
+		{"switched off", stepL + stepR, 0, 0, stepR, stepR, false, stepL + stepR, init, 1, 0},
+		{"nonspinnable", stepL + stepR, rdNonspinnable, time.Microsecond, stepR, stepR, false, stepL + stepR, init, 1, 0},
+		{"not for readers only", stepL + stepR, wrNonspinnable, time.Microsecond, stepR, stepR, false, stepL + stepR, init - 1, 0, 0},
+		{"too many readers", flagReadFail + stepL + stepR, 0, time.Microsecond, stepR, 0, false, flagReadFail + stepL, init - 1, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var rw RWMutex
+			rw.SetReaderSpin(c.limit)
+			rw.count.Store(c.count)
+			rw.owner.Store(c.owner)
+			before := ReadEvents()
+			left, ok := rw.rlockSpin(c.bias)
+			after := ReadEvents()
+			require.Equal(t, c.ok, ok)
+			require.Equal(t, c.left, left)
+			require.Equal(t, c.want, rw.count.Load(), "count %#x", rw.count.Load())
+			require.Equal(t, c.enable, rw.ctl.Load()&ctlEnableMask/ctlEnable)
+			require.Zero(t, rw.ctl.Load()&ctlSpinners)
+			require.Equal(t, c.noSpin, after.OptNoRSpin-before.OptNoRSpin)
+			require.Equal(t, c.won, after.OptRLock-before.OptRLock)
+			require.Equal(t, c.enable < init, after.OptFail > before.OptFail)
+		})
+	}
+}
+
+func TestStepEvents(t *testing.T) {
+	stepPolicy(t)
+	var rw RWMutex
+	counted := func(f func()) (e Events) {
+		before := ReadEvents()
+		f()
+		after := ReadEvents()
+		e.RLockFast = after.RLockFast - before.RLockFast
+		e.RLockSteal = after.RLockSteal - before.RLockSteal
+		e.RLockHandoff = after.RLockHandoff - before.RLockHandoff
+		e.WLockHandoff = after.WLockHandoff - before.WLockHandoff
+		e.OptNoSpin = after.OptNoSpin - before.OptNoSpin
+		return e
+	}
+	reset := func(count uint64, kind string) *waiter {
+		rw = RWMutex{}
+		rw.count.Store(count)
+		if kind == "" {
+			return nil
+		}
+		return queuedWaiter(&rw, kind)
+	}
+	reset(0, "")
+	require.Equal(t, Events{RLockFast: 1}, counted(func() { rw.rlockAwake(0) }))
+	reset(stepW|stepS, "writer")
+	require.Equal(t, Events{RLockSteal: 1}, counted(func() { rw.rlockAwake(0) }))
+	reset(stepR, "")
+	require.Equal(t, Events{RLockSteal: 1}, counted(func() { rw.rejoin() }))
+	w := reset(stepR|stepW|stepS, "writer")
+	require.Equal(t, Events{WLockHandoff: 1}, counted(func() { rw.setHandoff(w); rw.setHandoff(w) }), "once")
+	w = reset(stepL|stepW|stepS, "reader")
+	require.Equal(t, Events{RLockHandoff: 1}, counted(func() { rw.setHandoff(w); rw.setHandoff(w) }), "once")
+	reset(stepR, "")
+	rw.owner.Store(ownerFlags)
+	require.Equal(t, Events{OptNoSpin: 1}, counted(func() { rw.lockAwake(false) }))
+}
+
+// By how much those who pass are let off the next look, for each time that they
+// took since the last.
+func TestStepNextLook(t *testing.T) {
+	const n = 100
+	for _, c := range []struct {
+		took       time.Duration
+		left, want int
+	}{
+		{0, 0, 2 * n},
+		{lookTime/2 - 1, 0, 2 * n},
+		{lookTime / 2, 0, n},
+		{lookTime, 0, n},
+		{lookTime + lookTime/50, 0, n - 2},
+		{2 * lookTime, 0, n / 2},
+		{time.Second, 0, 1},
+		{time.Second, 1, n}, // somebody looked for another reason
+	} {
+		var rw RWMutex
+		now := int64(time.Hour)
+		h := &waiter{looked: now - int64(c.took)}
+		rw.steals.Store(uint32(n<<stealsShift | c.left))
+		rw.nextLook(h, now)
+		steals := rw.steals.Load()
+		require.EqualValues(t, c.want, steals>>stealsShift, "%v", c.took)
+		if c.left != 0 {
+			require.EqualValues(t, c.left, steals&stealsLeft)
+			continue
+		}
+		require.EqualValues(t, c.want, steals&stealsLeft, "%v", c.took)
+		require.Equal(t, now, h.looked)
+	}
+}
+
+// What a waiter that is passed at its time, or not the first, is due.
+func TestStepStartTurn(t *testing.T) {
+	stepPolicy(t)
+	var rw RWMutex
+	h := queuedWaiter(&rw, "writer")
+	h.due = nanotime() + int64(time.Hour)
+	due := h.due
+	rw.steals.Store(5)
+	rw.startTurn()
+	require.Equal(t, due, h.due, "no sooner than it was")
+	require.Zero(t, rw.steals.Load())
+	h.due = 0
+	rw.startTurn()
+	require.NotZero(t, h.due)
+
+	rw = RWMutex{}
+	rw.steals.Store(5)
+	rw.startTurn() // nobody waits
+	require.Zero(t, rw.steals.Load())
+}
+
+// Those that queue are due after their time, whatever they are.
+func TestStepIsDue(t *testing.T) {
+	stepPolicy(t)
+	var rw RWMutex
+	const due = 1000
+	for _, c := range []struct {
+		now           int64
+		urgent, woken bool
+		off           bool
+		want          bool
+	}{
+		{due - 1, false, false, false, false},
+		{due, false, false, false, true},
+		{due + 1, false, false, false, true},
+		{due + 1, false, false, true, false},
+		{due - 1, true, false, false, false},
+		{due - 1, false, true, false, false},
+		{due - 1, true, true, false, true},
+		{due - 1, true, true, true, false},
+	} {
+		policy.handoff = !c.off
+		require.Equal(t, c.want, rw.isDue(&waiter{due: due, urgent: c.urgent, woken: c.woken}, c.now), "%+v", c)
+	}
 }
