@@ -206,8 +206,22 @@ func TestStepGrantReaders(t *testing.T) {
 		require.Zero(t, rw.steals.Load())
 	}
 
-	// Not while a writer holds the lock.
+	// The first comes in whatever writers are older.
 	var rw RWMutex
+	policy.wakeMany = false
+	rw.count.Store(stepW | stepS)
+	queuedWaiter(&rw, "writer")
+	r := queuedWaiter(&rw, "reader")
+	queuedWaiter(&rw, "reader")
+	r.since++
+	rw.makeFirst(r)
+	var one wakeList
+	require.True(t, rw.grantReaders(&one, false))
+	require.Equal(t, 1, one.told)
+	require.EqualValues(t, granted, r.state.Load())
+
+	// Not while a writer holds the lock.
+	rw = RWMutex{}
 	rw.count.Store(stepL | stepW | stepS)
 	w := queuedWaiter(&rw, "reader")
 	var l wakeList
@@ -315,13 +329,15 @@ func TestStepEnqueue(t *testing.T) {
 
 	// It met readers that are slow to leave.
 	for _, on := range []bool{true, false} {
-		policy.adaptive = on
-		var rw RWMutex
-		rw.count.Store(stepR)
-		rw.owner.Store(readerOwned | rdNonspinnable | wrNonspinnable)
-		w := &waiter{}
-		require.True(t, rw.enqueue(w, 0))
-		require.Equal(t, on, w.owner&rdNonspinnable != 0)
+		for _, o := range []uintptr{readerOwned, readerOwned | rdNonspinnable, ownerFlags} {
+			policy.adaptive = on
+			var rw RWMutex
+			rw.count.Store(stepR)
+			rw.owner.Store(o)
+			w := &waiter{}
+			require.True(t, rw.enqueue(w, 0))
+			require.Equal(t, on && o&wrNonspinnable != 0, w.owner&rdNonspinnable != 0, "%#x", o)
+		}
 	}
 }
 
@@ -401,6 +417,8 @@ func TestStepFirstMaySpin(t *testing.T) {
 		{"a writer that has no name yet", stepL, 0, "neither", false, nil, true},
 		{"unknown", stepL, ownerUnknown, "neither", false, nil, ownerInCount},
 		{"readers", stepR, 0, "neither", false, nil, true},
+		{"readers, marked by Downgrade", stepR, readerOwned, "neither", false, nil, true},
+		{"readers, slow", stepR, ownerFlags, "neither", false, nil, true}, // that is for who arrives
 		{"readers, urgent", stepR, 0, "neither", true, nil, false},
 		{"readers, switched off", stepR, 0, "neither", false, func() { policy.writerSpin = false }, false},
 		{"readers, more than can run", crowd, 0, "neither", false, nil, false},
@@ -618,6 +636,14 @@ func TestStepAwake(t *testing.T) {
 		if c.again {
 			require.Equal(t, c.count+stepR, rw.count.Load(), c.name)
 		}
+	}
+
+	// A writer does not pass one that is due and on its way.
+	for _, late := range []int64{0, int64(time.Hour)} {
+		rw := set(stepW, false)
+		rw.head.due = nanotime() - late
+		require.False(t, rw.lockAwake(false))
+		require.Equal(t, uint64(stepW), rw.count.Load())
 	}
 
 	// A writer's claim is heeded for a while, and then dropped by who waited.
@@ -871,5 +897,68 @@ func TestStepIsDue(t *testing.T) {
 	} {
 		policy.handoff = !c.off
 		require.Equal(t, c.want, rw.isDue(&waiter{due: due, urgent: c.urgent, woken: c.woken}, c.now), "%+v", c)
+	}
+}
+
+// Everybody who looks at the first waiter for another reason puts a reader first
+// whose time it is, and only an unlocking writer does so where readers hold the lock.
+func TestStepPrefersReader(t *testing.T) {
+	stepPolicy(t)
+	policy.readerFirst = true
+	for _, c := range []struct {
+		name  string
+		look  func(*RWMutex)
+		after bool
+	}{
+		{"enqueue", func(rw *RWMutex) { rw.enqueue(&waiter{}, 0) }, false},
+		{"firstIsDue", func(rw *RWMutex) { rw.firstIsDue(false, 0) }, false},
+		{"wakeUp", func(rw *RWMutex) { rw.wakeUp(false) }, false},
+		{"downgradeSlow", downgradeSlow, false},
+		{"releaseSlow", releaseSlow, false},
+		{"unlockSlow", unlockSlow, true},
+	} {
+		for _, late := range []bool{false, true} {
+			var rw RWMutex
+			rw.count.Store(stepL | stepW | stepS)
+			if late {
+				rw.count.Store(stepR | stepW | stepS)
+			}
+			h := queuedWaiter(&rw, "writer")
+			r := queuedWaiter(&rw, "reader")
+			now := nanotime()
+			r.since, r.due = now-int64(time.Minute), now
+			if late {
+				h.since = now - int64(policy.handoffTime)
+			}
+			c.look(&rw)
+			first := rw.head == r || r.state.Load() == granted // among readers it comes in
+			require.Equal(t, !late || c.after, first, "%s, late %t", c.name, late)
+		}
+	}
+}
+
+func TestStepHandoffTime(t *testing.T) {
+	keepPolicy(t)
+	var rw RWMutex
+	countAsLong(&rw)
+	require.Equal(t, policy.readerTime, rw.handoffTime(true))
+	policy.readerFirst = false
+	require.Equal(t, policy.handoffTime, rw.handoffTime(true))
+}
+
+// A first waiter that was woken in vain sleeps again after a while, whatever the
+// processors do.
+func TestStepFirstSpinEnds(t *testing.T) {
+	stepPolicy(t)
+	setProcs(t, 2)
+	for _, kind := range []string{"writer", "reader"} {
+		var rw RWMutex
+		rw.count.Store(writerWord(ownerAnonymous) | stepW)
+		rw.owner.Store(ownerAnonymous)
+		w := queuedWaiter(&rw, kind)
+		began := nanotime()
+		require.False(t, rw.tryFirst(w))
+		require.Less(t, nanotime()-began, int64(faultWait))
+		require.Equal(t, uint64(stepL|stepW|stepS), flagsIn(&rw))
 	}
 }

@@ -20,7 +20,7 @@ type stage struct {
 }
 
 // notTheLocks are tests that the code of the slow paths is nothing to.
-const notTheLocks = `^Test(Assembly|LSE|Alignment|Vet|Release|Linknames|Race|Method|Size|TryRLockForms|Faults$|FindStatus|Running|` +
+const notTheLocks = `^Test(Assembly|LSE|Alignment|Vet|Release|Linknames|Race|Method|Size|TryRLockForms|Faults$|FindStatus|` +
 	`PolicyEnvironment|PauseTakes|Procyield|TicksIn|InstructionsIn|Unpark|NanotimeInBubble|CanSpinReads|WriterWord)`
 
 // timed are tests that look at times, or take long.
