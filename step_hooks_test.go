@@ -101,12 +101,41 @@ func TestStepLateClaim(t *testing.T) {
 	unlock := inBackground(rw.Unlock)
 	wake.wait(t)
 	require.Equal(t, uint32(granted), stateOf(&rw, w))
-	w.claimed = true // its goroutine sleeps
+	w.claimed, w.more = true, true // its goroutine sleeps
 	rw.count.Or(flagClaim)
 	wake.release()
 	unlock.wait(t, "the unlocker ends")
 	c.wait(t, "the waiter gets the lock")
 	require.Equal(t, uint64(writerLocked), flagsIn(&rw))
+	require.False(t, w.claimed || w.more, "not for the next who uses it")
 	rw.Unlock()
 	requireRest(t, &rw)
+}
+
+// What each call waits as.
+func TestStepKinds(t *testing.T) {
+	useHooks(t)
+	setHandoffTime(t, time.Hour)
+	for _, c := range []struct {
+		lock, release  func(*RWMutex)
+		reader, urgent bool
+	}{
+		{(*RWMutex).RLock, (*RWMutex).RUnlock, true, false},
+		{(*RWMutex).Lock, (*RWMutex).Unlock, false, false},
+		{(*RWMutex).LockUrgent, (*RWMutex).Unlock, false, true},
+		{func(rw *RWMutex) { rw.TryRLockFor(time.Hour) }, (*RWMutex).RUnlock, true, false},
+		{func(rw *RWMutex) { rw.TryLockFor(time.Hour) }, (*RWMutex).Unlock, false, false},
+	} {
+		var rw RWMutex
+		rw.Lock()
+		call := inBackground(func() { c.lock(&rw) })
+		awaitQueue(t, &rw, 1)
+		w := firstWaiter(&rw)
+		require.Equal(t, c.reader, w.reader)
+		require.Equal(t, c.urgent, w.urgent)
+		rw.Unlock()
+		call.wait(t, "the waiter gets the lock")
+		c.release(&rw)
+		requireRest(t, &rw)
+	}
 }

@@ -1,6 +1,7 @@
 package rwsem
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -796,6 +797,7 @@ func TestStepEvents(t *testing.T) {
 		e.RLockHandoff = after.RLockHandoff - before.RLockHandoff
 		e.WLockHandoff = after.WLockHandoff - before.WLockHandoff
 		e.OptNoSpin = after.OptNoSpin - before.OptNoSpin
+		e.OptFail = after.OptFail - before.OptFail
 		return e
 	}
 	reset := func(count uint64, kind string) *waiter {
@@ -819,6 +821,10 @@ func TestStepEvents(t *testing.T) {
 	reset(stepR, "")
 	rw.owner.Store(ownerFlags)
 	require.Equal(t, Events{OptNoSpin: 1}, counted(func() { rw.lockAwake(false) }))
+	letSpin(t)
+	reset(stepR, "")
+	rw.owner.Store(ownerUnknown)
+	require.Equal(t, Events{OptFail: 1}, counted(func() { rw.lockAwake(false) }))
 }
 
 // By how much those who pass are let off the next look, for each time that they
@@ -960,5 +966,55 @@ func TestStepFirstSpinEnds(t *testing.T) {
 		require.False(t, rw.tryFirst(w))
 		require.Less(t, nanotime()-began, int64(faultWait))
 		require.Equal(t, uint64(stepL|stepW|stepS), flagsIn(&rw))
+	}
+}
+
+// The count changes between a look and the step that follows it: the step is tried
+// anew, whatever it was, and nothing of it is left.
+func TestStepCountChanges(t *testing.T) {
+	stepPolicy(t)
+	setProcs(t, 2)
+	const rounds = 20_000
+	for name, step := range map[string]func(*RWMutex) bool{
+		"enqueue": func(rw *RWMutex) bool {
+			return !rw.enqueue(&waiter{reader: true}, 0)
+		},
+		"grantReaders": func(rw *RWMutex) bool {
+			w := queuedWaiter(rw, "reader")
+			rw.count.Or(stepW | stepS)
+			var l wakeList
+			return rw.grantReaders(&l, false) && l.first == w
+		},
+		"tryFirstOnce": func(rw *RWMutex) bool {
+			w := queuedWaiter(rw, "reader")
+			rw.count.Or(stepW)
+			return rw.tryFirstOnce(w, false) == tryDecided
+		},
+		"rlockAwake":   func(rw *RWMutex) bool { _, ok := rw.rlockAwake(0); return ok },
+		"rejoin":       func(rw *RWMutex) bool { _, ok := rw.rejoin(); return ok },
+		"tryRLockSlow": tryRLockSlow,
+		"TryRLock":     (*RWMutex).TryRLock,
+		"tryRLockStub": tryRLockStub,
+	} {
+		var rw RWMutex
+		var stop atomic.Bool
+		passes := start(func() { // readers that come and go
+			for !stop.Load() {
+				rw.count.Add(readerBias)
+				rw.count.Add(^uint64(readerBias - 1))
+			}
+		})
+		held, ok := uint64(0), true
+		for held < rounds && ok {
+			ok = step(&rw) && rw.head == nil
+			if ok {
+				rw.count.Add(^uint64(readerBias - 1))
+				held++
+			}
+		}
+		stop.Store(true)
+		awaitDone(t, &rw, "the readers", passes)
+		require.True(t, ok, name)
+		require.Zero(t, rw.count.Load(), "%s: count %#x", name, rw.count.Load())
 	}
 }

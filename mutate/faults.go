@@ -35,12 +35,19 @@ func (l *lab) faultMutants(ctx context.Context, binary string) ([]*mutant, error
 		name := strings.TrimSuffix(filepath.Base(p), ".patch")
 		all = append(all, &mutant{Name: "fault:" + name, Change: filepath.Join("testdata", "faults", name+".patch"), file: "fault"})
 	}
+	for _, t := range faultTests {
+		l.took[t.test] = time.Minute // they build
+	}
 	rep := l.command(ctx, l.root, binary, 0, "-test.v", "-test.run=^TestAssemblyEncodingFinds$")
+	if rep.failed && rep.how != "fails" {
+		return nil, fmt.Errorf("%s %s:\n%s", rep.test, rep.how, rep.output)
+	}
+	patched := len(all)
 	for _, m := range regexp.MustCompile(`(?m)^    --- \w+: TestAssemblyEncodingFinds/(\S+)`).FindAllStringSubmatch(rep.output, -1) {
 		all = append(all, &mutant{Name: "order:" + m[1], Change: "an order left out", file: "order"})
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no faults in %s", l.root)
+	if patched == 0 || patched == len(all) {
+		return nil, fmt.Errorf("%d faults and %d orders in %s", patched, len(all)-patched, l.root)
 	}
 	return all, nil
 }
@@ -58,9 +65,6 @@ func (l *lab) judgeFault(ctx context.Context, binary string, m *mutant) result {
 		for part := range strings.SplitSeq(name, "/") {
 			run.WriteString("/^" + regexp.QuoteMeta(part) + "$")
 		}
-		l.mu.Lock()
-		l.took[t.test] = time.Minute // it builds, twice
-		l.mu.Unlock()
 		rep := l.command(ctx, l.root, binary, 0, append([]string{"-test.v", run.String()}, t.args...)...)
 		switch {
 		case !rep.failed && strings.Contains(rep.output, "    --- PASS: "+t.test+"/"):
