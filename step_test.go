@@ -221,6 +221,16 @@ func TestStepGrantReaders(t *testing.T) {
 	require.Equal(t, 1, one.told)
 	require.EqualValues(t, granted, r.state.Load())
 
+	// And with it those that are older than any writer.
+	rw = RWMutex{}
+	rw.count.Store(stepW | stepS)
+	for i, kind := range []string{"reader", "reader", "writer", "reader"} {
+		queuedWaiter(&rw, kind).since = int64(i)
+	}
+	var two wakeList
+	require.True(t, rw.grantReaders(&two, false))
+	require.Equal(t, 2, two.told)
+
 	// Not while a writer holds the lock.
 	rw = RWMutex{}
 	rw.count.Store(stepL | stepW | stepS)
@@ -380,8 +390,16 @@ func TestStepTryFirst(t *testing.T) {
 		})
 	}
 
-	// A reader was put first: what the former first waiter asked for is over.
+	// It may not spin although there is time.
 	var rw RWMutex
+	rw.count.Store(stepR | stepW)
+	urgent := queuedWaiter(&rw, "writer")
+	urgent.urgent = true
+	require.Equal(t, trySleep, rw.tryFirstOnce(urgent, true))
+	require.Equal(t, uint64(stepR|stepW|stepS), rw.count.Load())
+
+	// A reader was put first: what the former first waiter asked for is over.
+	rw = RWMutex{}
 	rw.count.Store(stepR | stepW | stepS | stepC)
 	queuedWaiter(&rw, "reader")
 	w := queuedWaiter(&rw, "writer")
@@ -637,6 +655,24 @@ func TestStepAwake(t *testing.T) {
 		if c.again {
 			require.Equal(t, c.count+stepR, rw.count.Load(), c.name)
 		}
+	}
+
+	// As many readers as fit.
+	for _, c := range []struct {
+		count, bias uint64
+		ok          bool
+		want        uint64
+	}{
+		{flagReadFail - stepR, stepR, true, flagReadFail - stepR},
+		{flagReadFail - stepR, 0, false, flagReadFail - stepR},
+		{flagReadFail - 2*stepR, 0, true, flagReadFail - stepR},
+		{flagReadFail, stepR, false, flagReadFail - stepR},
+	} {
+		rw := set(c.count, false)
+		left, ok := rw.rlockAwake(c.bias)
+		require.Equal(t, c.ok, ok)
+		require.Zero(t, left)
+		require.Equal(t, c.want, rw.count.Load(), "count %#x", rw.count.Load())
 	}
 
 	// A writer does not pass one that is due and on its way.
