@@ -1,4 +1,4 @@
-//go:build (amd64 || arm64) && !purego && !race && !rwsemhooks && (rwsem_ownercount || !rwsemnarrow)
+//go:build (amd64 || arm64) && !purego && !race && !rwsemhooks && !rwsemexplore && (rwsem_ownercount || !rwsemnarrow)
 
 package rwsem
 
@@ -156,7 +156,7 @@ func layoutTags() string {
 
 // standInFiles are what a stand-in package has of this one as it is.
 var standInFiles = []string{
-	"layout_*.go", "owner.go", "fast_asm*.go", "pause_asm*.go", "fast_stub.go",
+	"layout_*.go", "shared.go", "owner.go", "fast_asm*.go", "pause_asm*.go", "fast_stub.go",
 	"cpu_*.go", "fast_*.s", "pause_*.s", "asm_test.go", "asm_*64_test.go", "asm_identity_test.go",
 }
 
@@ -184,7 +184,7 @@ func writeStandIns(t *testing.T, dir string) {
 		text := lockWords(t)
 		recorder := "name: " + strconv.Quote(pkg) + ", slow: &slow, slowRW: &slowRW, calls: &calls, result: &result, onSlow: &onSlow"
 		if hooked {
-			text = replaceOnce(t, text, "count atomic.Uint64", "count hookedUint64")
+			text = replaceOnce(t, text, "count word64", "count hookedUint64")
 			mustWrite(t, filepath.Join(d, "hooks.go"), hookSource+archHookSource)
 			recorder += ", hooks: &standInHooks{&hookTarget, &hookInterfere, &hookLocks, &hookTSC, &hookTick, &hookPauses, &hookLooks, " + archHooks + "}"
 		}
@@ -203,7 +203,7 @@ func lockWords(t *testing.T) string {
 	file, err := parser.ParseFile(fset, "rwsem.go", src, parser.SkipObjectResolution)
 	require.NoError(t, err)
 	var b strings.Builder
-	b.WriteString("package rwsem\n\nimport (\n\t\"sync\"\n\t\"sync/atomic\"\n)\n")
+	b.WriteString("package rwsem\n")
 	for _, d := range file.Decls {
 		switch d := d.(type) {
 		case *ast.GenDecl:

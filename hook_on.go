@@ -1,4 +1,4 @@
-//go:build rwsemhooks
+//go:build rwsemhooks && !rwsemexplore
 
 package rwsem
 

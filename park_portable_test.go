@@ -1,4 +1,4 @@
-//go:build !(go1.26 && !go1.28 && !rwsem_nolinkname)
+//go:build !(go1.26 && !go1.28 && !rwsem_nolinkname) && !rwsemexplore
 
 package rwsem
 

@@ -11,7 +11,6 @@ package rwsem
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -148,14 +147,14 @@ const (
 //
 // [the Go memory model]: https://go.dev/ref/mem
 type RWMutex struct {
-	count atomic.Uint64 // see the constants above
+	count word64 // see the constants above
 
-	owner atomic.Uintptr // see the constants above
+	owner wordPtr // see the constants above
 
 	// waitLock guards the wait list and the flag bits of count. It parks those
 	// who wait for it, since its holder may lose its processor; under it
 	// nothing allocates, blocks or calls foreign code.
-	waitLock sync.Mutex
+	waitLock mutex
 
 	// head is the first waiter, writers the first of the writers behind it.
 	// See waiter.go.
@@ -164,14 +163,14 @@ type RWMutex struct {
 	debug debugState // of no size but in the debug build
 
 	// ctl packs what spinning remembers. See spin.go.
-	ctl atomic.Uint32
+	ctl word32
 
 	// steals says in bits 0-7 how often the lock may yet be taken past the
 	// present first waiter before a look at the clock, in bits 8-15 how often it
 	// might after the last one, and in bits 16-31 when to look at that waiter's
 	// age next; 0 when a waiter becomes the first. It paces those looks only:
 	// steals may go uncounted, and assembly counts them without a lock prefix.
-	steals atomic.Uint32
+	steals word32
 }
 
 // RLock locks rw for reading and waits until that is possible.

@@ -1,7 +1,6 @@
 package rwsem
 
 import (
-	"math/rand/v2"
 	"runtime"
 	"time"
 )
@@ -37,29 +36,15 @@ const (
 	claimAfterQueue = 3 * time.Microsecond
 
 	// claimTime is for how long a claim is heeded by each who meets it: its
-	// claimant may have lost its processor. claimRounds is for how many rounds
-	// of a free lock.
-	claimTime   = 2 * time.Microsecond
-	claimRounds = 6
+	// claimant may have lost its processor.
+	claimTime = 2 * time.Microsecond
 
 	// firstSpinTime is for how long a first waiter that was woken spins for
 	// the lock before it sleeps again.
 	firstSpinTime = 20 * time.Microsecond
 
-	// roundTime is the pause between two looks at the lock. A writer that waits
-	// for writers and has no claim yet makes it writerRounds times as long:
-	// each look takes the cache line from the holder.
-	roundTime    = 50 * time.Nanosecond
-	writerRounds = 4
-
-	// clockRounds is how often a spinner looks at the clock and at the run
-	// queue: every so many rounds. The clock costs as much as most of a round.
-	clockRounds = 8
-
-	// maxNullRounds bounds the rounds in which a spinner finds the count held
-	// by a writer and the owner word empty: that writer may have lost its
-	// processor between the two stores.
-	maxNullRounds = 8
+	// roundTime is the pause between two looks at the lock.
+	roundTime = 50 * time.Nanosecond
 )
 
 // maxSpinners is how many goroutines may spin on one lock. Two processors need
@@ -178,7 +163,7 @@ const (
 // Asleep it leaves the lock to the other's processor until it is woken, which
 // with sections of some nanoseconds serves both best.
 func tooShort(ctl uint32) bool {
-	return policy.shortPark && scoredShort(ctl) && rand.Uint32()%shortProbe != 0
+	return policy.shortPark && scoredShort(ctl) && random()%shortProbe != 0
 }
 
 // scoredShort is what the score in ctl says of the sections.

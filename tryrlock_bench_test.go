@@ -1,4 +1,4 @@
-//go:build (amd64 || arm64) && !purego && !race && !rwsemhooks && !rwsemdebug && (rwsem_ownercount || !rwsemnarrow)
+//go:build (amd64 || arm64) && !purego && !race && !rwsemhooks && !rwsemexplore && !rwsemdebug && (rwsem_ownercount || !rwsemnarrow)
 
 package rwsem
 

@@ -1,10 +1,6 @@
 package rwsem
 
-import (
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // A waiter is one sleeping call. While it is queued waitLock guards all of it
 // but state, sema, taken and claimed.
@@ -33,8 +29,8 @@ type waiter struct {
 	taken    uint32 // wake-ups it took; its own goroutine's
 	claimed  bool   // it has set flagClaim; its own goroutine's
 
-	state atomic.Uint32 // one of the constants below
-	sema  parker        // where it parks
+	state word32 // one of the constants below
+	sema  parker // where it parks
 }
 
 // States of a waiter, changed under waitLock only while it is queued.
@@ -45,7 +41,7 @@ const (
 	cancelled // it has left the queue, or must not enter it
 )
 
-var waiterPool = sync.Pool{New: func() any { return new(waiter) }}
+var waiterPool = pool{New: func() any { return new(waiter) }}
 
 //go:norace
 func newWaiter(reader, urgent bool) *waiter {

@@ -83,7 +83,7 @@ var variants = []variant{
 var anyVariant = []string{"rwsem_ownercount !rwsemnarrow"}
 
 // asmConstraint is when there is assembly for the architecture.
-var asmConstraint = []string{"!purego", "!race", "!rwsemhooks"}
+var asmConstraint = []string{"!purego", "!race", "!rwsemhooks", "!rwsemexplore"}
 
 func (l layout) check() error {
 	at := flagBits

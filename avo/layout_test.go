@@ -64,7 +64,7 @@ func TestConstants(t *testing.T) {
 // TestConstraints wants, whatever the build, one layout, and of each function
 // either the assembly and its declaration or the Go twin.
 func TestConstraints(t *testing.T) {
-	tags := []string{"amd64", "arm64", "purego", "race", "rwsemhooks", "rwsem_ownercount", "rwsemnarrow"}
+	tags := []string{"amd64", "arm64", "purego", "race", "rwsemhooks", "rwsemexplore", "rwsem_ownercount", "rwsemnarrow"}
 	for set := range 1 << len(tags) {
 		on := map[string]bool{}
 		for i, tag := range tags {

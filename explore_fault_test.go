@@ -1,0 +1,123 @@
+//go:build rwsemexplore
+
+package rwsem
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// exploredFaults are those of testdata/faults that are orders of steps, which the
+// explorer has to find by itself.
+var exploredFaults = []string{
+	"counted-after-told",
+	"told-after-woken",
+	"node-reused-before-woken",
+	"node-touched-after-woken",
+	"handoff-left-empty",
+	"handoff-left-heir",
+	"handoff-subtracted",
+	"handoff-on-free-lock",
+	"heir-not-woken",
+	"hidden-zero-queue",
+	"hidden-zero-backout",
+	"woken-mark-after-try",
+	"woken-mark-after-queue",
+	"granted-though-cancelled",
+	"dismissed-not-cancelled",
+	"reader-joins-spinner",
+	"reader-behind-readers",
+	"waiters-behind-nobody",
+	"passed-not-asleep",
+	"convoy-writer",
+	"convoy-readers",
+	"stale-reader-owner",
+	"unlock-order",
+}
+
+// TestExploreFaults checks that the patches apply; with -rwsem.explore=faults it
+// puts one after the other into a copy of the package and has the explorer find it.
+func TestExploreFaults(t *testing.T) {
+	sources := map[string]string{}
+	for _, pattern := range []string{"*.go", "*.s", "go.mod", "go.sum"} {
+		names, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "explore") || name == "explore_fault_test.go" {
+				continue
+			}
+			b, err := os.ReadFile(name)
+			require.NoError(t, err)
+			sources[name] = string(b)
+		}
+	}
+	for _, fault := range exploredFaults {
+		t.Run(fault, func(t *testing.T) {
+			patch, err := os.ReadFile(filepath.Join("testdata", "faults", fault+".patch"))
+			require.NoError(t, err)
+			name, text, err := applyPatch(sources, string(patch))
+			require.NoError(t, err)
+			if *exploreMode != "faults" {
+				return
+			}
+			found := exploreFault(t, sources, name, text)
+			t.Logf("%s: %s", fault, found)
+			assert.Contains(t, found, "found")
+		})
+	}
+}
+
+var (
+	scheduleFails = regexp.MustCompile(`schedule (\d+) fails: (.*)`)
+	schedulesMade = regexp.MustCompile(`: +(\d+) schedules, `)
+	programFails  = regexp.MustCompile(`(\S+ sections=.*): schedule \d+ fails`)
+)
+
+// exploreFault explores sources in which the file of the given name has the given
+// text, and says whether that failed and after how many schedules.
+func exploreFault(t *testing.T, sources map[string]string, name, text string) string {
+	dir := t.TempDir()
+	for n, s := range sources {
+		if n == name {
+			s = text
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte(s), 0o600))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	command := func(args ...string) (string, error) {
+		c := exec.CommandContext(ctx, args[0], args[1:]...)
+		c.Dir = dir
+		c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "RWSEMDEBUG=")
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	bin := filepath.Join(dir, "faulty.test")
+	out, err := command("go", "test", "-c", "-vet=off", "-tags", "rwsemexplore", "-o", bin)
+	require.NoError(t, err, "build: %s", out)
+	start := time.Now()
+	out, err = command(bin, "-test.v", "-test.failfast", "-test.run=^TestExplore$")
+	require.NoError(t, ctx.Err(), "%s", out)
+	made := 0
+	for _, m := range schedulesMade.FindAllStringSubmatch(out, -1) {
+		n, _ := strconv.Atoi(m[1])
+		made += n
+	}
+	if err == nil {
+		return fmt.Sprintf("survived %d schedules", made)
+	}
+	m, p := scheduleFails.FindStringSubmatch(out), programFails.FindStringSubmatch(out)
+	require.NotNil(t, m, "it should fail by its own means:\n%s", out)
+	return fmt.Sprintf("found by schedule %s of %s, after %d in all and %v: %s", m[1], p[1], made, time.Since(start).Round(time.Millisecond), m[2])
+}

@@ -1,0 +1,378 @@
+//go:build rwsemexplore
+
+package rwsem
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	exploreMode   = flag.String("rwsem.explore", "quick", "quick; full: the large programs too, which takes an hour; faults: put each fault back and look for it")
+	exploreReplay = flag.String("rwsem.replay", "", "the choices of a run to be repeated, as a failure prints them; choose its program by -run")
+)
+
+// A depthFirst makes all choices, one run after the other. A state that an earlier
+// run came through, with as many preemptions left, it does not enter again: what
+// follows is the same.
+type depthFirst struct {
+	path     []branch // of this run: the choices so far
+	at       int
+	visited  map[uint64]int8 // by hash, to preemptions left and one
+	unsteady bool            // a choice that is repeated found other options
+}
+
+type branch struct {
+	options []int8
+	taken   int
+}
+
+func (d *depthFirst) choose(x *explorer, options []int) int {
+	if d.at == len(d.path) {
+		h, left := x.hash(), int8(1)
+		if x.bound >= 0 {
+			left = int8(x.left + 1)
+		}
+		if d.visited[h] >= left {
+			return endRun
+		}
+		d.visited[h] = left
+		var b branch
+		if n := len(d.path); n < cap(d.path) {
+			b.options = d.path[:n+1][n].options[:0] // of an earlier run
+		}
+		for _, o := range options {
+			b.options = append(b.options, int8(o))
+		}
+		d.path = append(d.path, b)
+	}
+	b := d.path[d.at]
+	d.at++
+	x.quiet = d.at < len(d.path)
+	if len(b.options) != len(options) || int(b.options[b.taken]) != options[b.taken] {
+		d.unsteady = true
+		return endRun
+	}
+	return options[b.taken]
+}
+
+// next goes on to the next run and reports whether there is one.
+func (d *depthFirst) next() bool {
+	for n := len(d.path); n > 0; n-- {
+		d.path = d.path[:n]
+		if b := &d.path[n-1]; b.taken+1 < len(b.options) {
+			b.taken++
+			d.at = 0
+			return true
+		}
+	}
+	return false
+}
+
+// A randomly makes random choices in the manner of probabilistic concurrency
+// testing: the goroutines have priorities, which change at a few random steps.
+type randomly struct {
+	*rand.Rand
+	priority []int // of each thread
+	changes  []int // at which steps the one that runs becomes the last
+}
+
+func newRandomly(seed uint64, changes int) *randomly {
+	r := &randomly{Rand: rand.New(rand.NewPCG(seed, 5))}
+	const length = 150 // of a run, about
+	for range changes {
+		r.changes = append(r.changes, r.IntN(length))
+	}
+	return r
+}
+
+func (r *randomly) choose(x *explorer, options []int) int {
+	for len(r.priority) < len(x.threads) {
+		r.priority = append(r.priority, r.IntN(1<<20))
+	}
+	if x.current != nil && slices.Contains(r.changes, x.steps) {
+		r.priority[x.current.id] = -x.steps
+	}
+	best := options[0]
+	for _, o := range options[1:] {
+		switch {
+		case o < 0: // a jump, bad luck
+			if r.IntN(8) == 0 {
+				return o
+			}
+		case best < 0 || r.priority[o] > r.priority[best]:
+			best = o
+		}
+	}
+	return best
+}
+
+// A repeated makes given choices, and then none but the first.
+type repeated struct {
+	choices []int
+	astray  bool
+}
+
+func (r *repeated) choose(x *explorer, options []int) int {
+	if len(r.choices) == 0 {
+		return options[0]
+	}
+	c := r.choices[0]
+	r.choices = r.choices[1:]
+	if !slices.Contains(options, c) {
+		r.astray = true
+		return endRun
+	}
+	return c
+}
+
+// explored is what came of a program.
+type explored struct {
+	runs, states, steps int
+	exhausted           bool
+	failure             string
+	schedule            []int
+	took                time.Duration
+}
+
+func (e explored) String() string {
+	how := "not exhausted"
+	if e.exhausted {
+		how = "exhausted"
+	}
+	return fmt.Sprintf("%8d schedules, %8d states, %9d steps, %s, %v", e.runs, e.states, e.steps, how, e.took.Round(time.Millisecond))
+}
+
+// useExplorer has the lock's surroundings be the same in every run.
+func useExplorer(t testing.TB) {
+	require.Empty(t, os.Getenv("RWSEMDEBUG"), "what is explored is the usual policy")
+	was, wasCPUs, wasOffset := maxSpinners, cpus, statusOffset
+	cpus = 2
+	statusOffset = 4 // there is one: status knows
+	roundInstructions.Store(1)
+	t.Cleanup(func() { maxSpinners, cpus, statusOffset = was, wasCPUs, wasOffset })
+}
+
+// search makes runs of p until all orders were tried, one fails, or it was made
+// limit times.
+func search(p program, limit int) (e explored) {
+	maxSpinners = uint32(p.spinners)
+	start := time.Now()
+	d := &depthFirst{visited: map[uint64]int8{}}
+	for {
+		x := newExplorer(p, d)
+		x.quiet = len(d.path) > 0
+		x.run()
+		e.runs++
+		e.steps += x.steps
+		if d.unsteady {
+			x.fail("a run that is repeated goes another way")
+		}
+		if x.failure != "" {
+			e.failure, e.schedule = x.failure, x.chosen
+			break
+		}
+		if !d.next() {
+			e.exhausted = true
+			break
+		}
+		if e.runs == limit {
+			break
+		}
+	}
+	e.states, e.took = len(d.visited), time.Since(start)
+	return e
+}
+
+// sample makes runs of p at random.
+func sample(p program, seed uint64, runs int) (e explored) {
+	maxSpinners = uint32(p.spinners)
+	start := time.Now()
+	for i := range runs {
+		x := newExplorer(p, newRandomly(seed+uint64(i), 1+i%5))
+		x.run()
+		e.runs++
+		e.steps += x.steps
+		if x.failure != "" {
+			e.failure, e.schedule = fmt.Sprintf("seed %d: %s", seed+uint64(i), x.failure), x.chosen
+			break
+		}
+	}
+	e.took = time.Since(start)
+	return e
+}
+
+// replay repeats a run and returns its steps and how it failed.
+func replay(p program, schedule []int) (log []string, failure string) {
+	maxSpinners = uint32(p.spinners)
+	r := &repeated{choices: slices.Clone(schedule)}
+	x := newExplorer(p, r)
+	x.trace = true
+	x.run()
+	if r.astray {
+		x.fail("the choices are not those of a run of this program")
+	}
+	return x.log, x.failure
+}
+
+// report fails the test if a run failed.
+func report(t *testing.T, p program, e explored) {
+	t.Helper()
+	t.Logf("%v: %v", p, e)
+	if e.failure == "" {
+		return
+	}
+	log, failure := replay(p, e.schedule)
+	choices := make([]string, len(e.schedule))
+	for i, c := range e.schedule {
+		choices[i] = strconv.Itoa(c)
+	}
+	t.Fatalf("%v: schedule %d fails: %s\n%s\nrepeated, it fails: %s\ngo test -tags rwsemexplore -run '^%s$' -rwsem.replay '%s' .",
+		p, e.runs, e.failure, strings.Join(log, "\n"), failure, t.Name(), strings.Join(choices, ","))
+}
+
+// parseReplay returns the choices given by flag, nil without one.
+func parseReplay(t *testing.T) (schedule []int) {
+	if *exploreReplay == "" {
+		return nil
+	}
+	for _, s := range strings.Split(*exploreReplay, ",") {
+		c, err := strconv.Atoi(s)
+		require.NoError(t, err)
+		schedule = append(schedule, c)
+	}
+	return schedule
+}
+
+const (
+	spinOver = 30 * time.Microsecond // more than anybody spins
+	dueJump  = 550 * time.Microsecond
+	lateJump = time.Millisecond
+)
+
+// A planned is a program and how many runs it may take at the most.
+type planned struct {
+	program
+	runs int
+}
+
+// quickPlans end within some seconds, all but the last kind exhausted.
+func quickPlans() (plans []planned) {
+	plan := func(runs int, p program) { plans = append(plans, planned{p, runs}) }
+	const kinds = "WRUDwrCc"
+	for i := range kinds {
+		for j := range i + 1 {
+			plan(200_000, program{calls: []string{kinds[j : j+1], kinds[i : i+1]}, spinners: 2, jumps: []time.Duration{spinOver, dueJump}, jumping: 1, bound: -1})
+		}
+	}
+	return plans
+}
+
+func fullPlans() (plans []planned) { return nil }
+
+func (p planned) name() string {
+	return strings.NewReplacer("|", "-").Replace(strings.Join(p.calls, "|")) + fmt.Sprintf("_%s_%dspin_%djump_%dunlucky_%dbound", p.score, p.spinners, p.jumping, p.unlucky, p.bound)
+}
+
+// TestExplore tries the schedules of small programs, the quick ones all of them.
+func TestExplore(t *testing.T) {
+	useExplorer(t)
+	plans := quickPlans()
+	if *exploreMode == "full" {
+		plans = append(plans, fullPlans()...)
+	}
+	schedule := parseReplay(t)
+	for _, p := range plans {
+		t.Run(p.name(), func(t *testing.T) {
+			if schedule != nil {
+				log, failure := replay(p.program, schedule)
+				t.Logf("%v\n%s", p.program, strings.Join(log, "\n"))
+				require.Empty(t, failure)
+				return
+			}
+			report(t, p.program, search(p.program, p.runs))
+		})
+	}
+}
+
+// TestExploreRandom makes random runs of programs that are too large to exhaust.
+func TestExploreRandom(t *testing.T) {
+	useExplorer(t)
+	runs := 300
+	if *exploreMode == "full" {
+		runs = 300_000
+	}
+	for i, calls := range []string{"WR|RW|cD|wU", "RR|RR|WW|WW", "CC|cc|Rr|UW", "DR|RD|CW|cw"} {
+		t.Run(strings.ReplaceAll(calls, "|", "-"), func(t *testing.T) {
+			for s := range scoreShort + 1 {
+				p := program{calls: strings.Split(calls, "|"), score: s, spinners: 2, jumps: []time.Duration{spinOver, dueJump, lateJump}, jumping: 3, unlucky: 1, bound: -1}
+				report(t, p, sample(p, uint64(i)<<32, runs))
+			}
+		})
+	}
+}
+
+// parseProgram makes a program of any bytes.
+func parseProgram(b []byte) program {
+	const kinds = "WRUDLwrCc"
+	at := func(i int) int {
+		if i < len(b) {
+			return int(b[i])
+		}
+		return 0
+	}
+	p := program{
+		score: score(at(0) % 3), spinners: at(1) % 3, unlucky: at(1) / 3 % 3,
+		jumps: []time.Duration{spinOver, dueJump, lateJump}, jumping: at(2) % 4, bound: -1,
+		calls: make([]string, 2+at(2)/4%3),
+	}
+	for i, c := range b[min(3, len(b)):] {
+		if i == 12 {
+			break
+		}
+		n := i % len(p.calls)
+		p.calls[n] += string(kinds[int(c)%len(kinds)])
+	}
+	return p
+}
+
+// FuzzExplore makes some random runs of a program that the fuzzer makes up.
+func FuzzExplore(f *testing.F) {
+	f.Add([]byte{0, 2, 3, 0, 1, 2, 3}, uint64(1))
+	f.Add([]byte{1, 2, 7, 0, 1, 7, 8, 1, 0}, uint64(2))
+	f.Add([]byte{1, 0, 11, 0, 1, 1, 8, 0, 1, 7, 3}, uint64(3))
+	f.Add([]byte{2, 8, 9, 0, 0, 2, 5, 6, 4, 8, 7}, uint64(4))
+	useExplorer(f)
+	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
+		p := parseProgram(b)
+		report(t, p, sample(p, seed, 20))
+	})
+}
+
+// A run that is repeated takes the same steps, and choices that are no run's are
+// found out.
+func TestExploreReplay(t *testing.T) {
+	useExplorer(t)
+	p := program{calls: []string{"WR", "Rc", "CD"}, spinners: 2, jumps: []time.Duration{dueJump}, jumping: 1, bound: -1}
+	for seed := range uint64(20) {
+		x := newExplorer(p, newRandomly(seed, 3))
+		x.trace = true
+		x.run()
+		require.Empty(t, x.failure)
+		log, failure := replay(p, x.chosen)
+		require.Empty(t, failure)
+		require.Equal(t, x.log, log)
+	}
+	_, failure := replay(p, []int{7})
+	assert.NotEmpty(t, failure)
+}
