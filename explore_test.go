@@ -18,8 +18,9 @@ import (
 )
 
 var (
-	exploreMode   = flag.String("rwsem.explore", "quick", "quick; full: the large programs too, which takes an hour; faults: put each fault back and look for it")
-	exploreReplay = flag.String("rwsem.replay", "", "the choices of a run to be repeated, as a failure prints them; choose its program by -run")
+	exploreMode    = flag.String("rwsem.explore", "quick", "quick; full: the large programs too, which takes an hour; faults: put each fault back and look for it")
+	exploreProgram = flag.String("rwsem.program", "", "the program of TestExploreProgram, as the tests print it")
+	exploreReplay  = flag.String("rwsem.replay", "", "the choices of a run of it to be repeated, as a failure prints them")
 )
 
 // A depthFirst makes all choices, one run after the other. A state that an earlier
@@ -237,8 +238,8 @@ func report(t *testing.T, p program, e explored) {
 	for i, c := range e.schedule {
 		choices[i] = strconv.Itoa(c)
 	}
-	t.Fatalf("%v: schedule %d fails: %s\n%s\nrepeated, it fails: %s\ngo test -tags rwsemexplore -run '^%s$' -rwsem.replay '%s' .",
-		p, e.runs, e.failure, strings.Join(log, "\n"), failure, t.Name(), strings.Join(choices, ","))
+	t.Fatalf("%v: schedule %d fails: %s\n%s\nrepeated, it fails: %s\ngo test -v -tags rwsemexplore -run TestExploreProgram -rwsem.program '%v' -rwsem.replay %s .",
+		p, e.runs, e.failure, strings.Join(log, "\n"), failure, p, strings.Join(choices, ","))
 }
 
 // parseReplay returns the choices given by flag, nil without one.
@@ -266,43 +267,136 @@ type planned struct {
 	runs int
 }
 
-// quickPlans end within some seconds, all but the last kind exhausted.
-func quickPlans() (plans []planned) {
-	plan := func(runs int, p program) { plans = append(plans, planned{p, runs}) }
+// plans are the programs that TestExplore explores: quick ones end within some
+// seconds in all.
+func plans(full bool) (plans []planned) {
+	due, two := []time.Duration{dueJump}, []time.Duration{spinOver, dueJump}
+	quick := func(p program) { plans = append(plans, planned{p, quickRuns}) }
+	long := func(p program) {
+		if full {
+			plans = append(plans, planned{p, fullRuns})
+		}
+	}
+	of := func(calls string) program {
+		return program{calls: strings.Split(calls, "|"), jumps: two, bound: -1}
+	}
+
+	// Two goroutines, one section each, all orders: nothing is left out.
 	const kinds = "WRUDwrCc"
 	for i := range kinds {
 		for j := range i + 1 {
-			plan(200_000, program{calls: []string{kinds[j : j+1], kinds[i : i+1]}, spinners: 2, jumps: []time.Duration{spinOver, dueJump}, jumping: 1, bound: -1})
+			for _, s := range []score{scoreMedium, scoreLong} {
+				p := of(kinds[j:j+1] + "|" + kinds[i:i+1])
+				p.score, p.spinners, p.jumping = s, 2, 1
+				if i < strings.Index(kinds, "C") {
+					quick(p)
+				} else {
+					long(p)
+					q := p // where timers fire, only those who sleep, in quick runs
+					q.spinners, q.jumps, q.coarse = 0, due, true
+					quick(q)
+				}
+				p.jumping, p.unlucky = 2, 1
+				long(p)
+			}
+		}
+	}
+
+	// Two sections each.
+	for _, calls := range []string{"WR|RW", "RW|RW", "WW|RR", "WW|WW", "DR|RW", "UW|RR"} {
+		p := of(calls)
+		p.coarse = true
+		quick(p)
+		p.spinners, p.coarse = 2, false
+		long(p)
+		p.jumping = 1
+		long(p)
+		p.score = scoreLong
+		long(p)
+	}
+
+	// Three and four, with a bound on preemptions. Steps of the words that are hints
+	// only are left out in the quick runs.
+	for _, calls := range []string{
+		"W|R|W", "W|R|R", "W|R|c", "W|W|c", "R|D|c", "W|R|C", "W|C|c", "U|R|W", "W|R|w", "W|R|r", "D|R|W", "U|U|c",
+	} {
+		for s := range scoreShort + 1 {
+			p := of(calls)
+			p.score, p.jumps, p.jumping, p.bound, p.coarse = s, due, 1, 2, true
+			if calls != "W|C|c" {
+				quick(p)
+			}
+			p.bound = 3
+			long(p)
+			p.coarse, p.spinners, p.jumps = false, 2, two
+			long(p)
+		}
+	}
+	for _, calls := range []string{"W|R|W", "W|W|W", "W|R|R", "D|R|W", "W|R|c"} {
+		p := of(calls)
+		p.spinners, p.jumps, p.jumping, p.bound, p.coarse = 2, two, 1, 2, true
+		quick(p)
+		p.bound, p.jumping = -1, 0
+		long(p)
+	}
+	for _, calls := range []string{"W|R|R|W", "W|R|R|c", "W|W|R|c", "D|R|W|c", "U|R|R|C"} {
+		for _, s := range []score{scoreMedium, scoreLong} {
+			p := of(calls)
+			p.score, p.jumps, p.jumping, p.bound, p.coarse = s, due, 1, 1, true
+			quick(p)
+			p.bound = 2
+			long(p)
+			p.spinners = 2
+			long(p)
 		}
 	}
 	return plans
 }
 
-func fullPlans() (plans []planned) { return nil }
-
-func (p planned) name() string {
-	return strings.NewReplacer("|", "-").Replace(strings.Join(p.calls, "|")) + fmt.Sprintf("_%s_%dspin_%djump_%dunlucky_%dbound", p.score, p.spinners, p.jumping, p.unlucky, p.bound)
-}
+// How many runs a program may take before it counts as not exhausted.
+const (
+	quickRuns = 100_000
+	fullRuns  = 5_000_000
+)
 
 // TestExplore tries the schedules of small programs, the quick ones all of them.
 func TestExplore(t *testing.T) {
 	useExplorer(t)
-	plans := quickPlans()
-	if *exploreMode == "full" {
-		plans = append(plans, fullPlans()...)
-	}
-	schedule := parseReplay(t)
-	for _, p := range plans {
-		t.Run(p.name(), func(t *testing.T) {
-			if schedule != nil {
-				log, failure := replay(p.program, schedule)
-				t.Logf("%v\n%s", p.program, strings.Join(log, "\n"))
-				require.Empty(t, failure)
-				return
-			}
-			report(t, p.program, search(p.program, p.runs))
+	full := *exploreMode == "full"
+	var all explored
+	for _, p := range plans(full) {
+		t.Run(p.String(), func(t *testing.T) {
+			e := search(p.program, p.runs)
+			report(t, p.program, e)
+			require.True(t, e.exhausted || full, "the quick programs are exhausted")
+			all.runs += e.runs
+			all.states += e.states
+			all.steps += e.steps
+			all.took += e.took
 		})
 	}
+	t.Logf("in all: %d schedules, %d states, %d steps, %v", all.runs, all.states, all.steps, all.took)
+}
+
+// TestExploreProgram explores the program that is given by flag, or repeats one run
+// of it and prints that.
+func TestExploreProgram(t *testing.T) {
+	useExplorer(t)
+	s := *exploreProgram
+	if s == "" {
+		s = "W|R sections=long spinners=0 jumps=0"
+	}
+	p, err := parseProgram(s)
+	require.NoError(t, err)
+	require.Equal(t, s, p.String())
+	schedule := parseReplay(t)
+	if schedule == nil {
+		report(t, p, search(p, 0))
+		return
+	}
+	log, failure := replay(p, schedule)
+	t.Logf("%v\n%s", p, strings.Join(log, "\n"))
+	require.Empty(t, failure)
 }
 
 // TestExploreRandom makes random runs of programs that are too large to exhaust.
@@ -322,8 +416,8 @@ func TestExploreRandom(t *testing.T) {
 	}
 }
 
-// parseProgram makes a program of any bytes.
-func parseProgram(b []byte) program {
+// makeProgram makes a program of any bytes.
+func makeProgram(b []byte) program {
 	const kinds = "WRUDLwrCc"
 	at := func(i int) int {
 		if i < len(b) {
@@ -354,7 +448,7 @@ func FuzzExplore(f *testing.F) {
 	f.Add([]byte{2, 8, 9, 0, 0, 2, 5, 6, 4, 8, 7}, uint64(4))
 	useExplorer(f)
 	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
-		p := parseProgram(b)
+		p := makeProgram(b)
 		report(t, p, sample(p, seed, 20))
 	})
 }

@@ -34,33 +34,84 @@ type program struct {
 	coarse   bool            // what is a hint only, owner, ctl and steals, is read and written without a step
 }
 
+// String is as parseProgram reads it.
 func (p program) String() string {
-	s := fmt.Sprintf("%s sections=%s spinners=%d jumps=%d", strings.Join(p.calls, "|"), p.score, p.spinners, p.jumping)
-	if p.jumping > 0 {
-		s += fmt.Sprint("x", p.jumps)
+	jumps := strconv.Itoa(p.jumping)
+	for i, d := range p.jumps {
+		if p.jumping == 0 {
+			break
+		}
+		jumps += "x,"[min(i, 1):][:1] + d.String()
 	}
+	s := fmt.Sprintf("%s sections=%s spinners=%d jumps=%s", strings.Join(p.calls, "|"), p.score, p.spinners, jumps)
 	if p.unlucky > 0 {
 		s += fmt.Sprint(" unlucky=", p.unlucky)
 	}
-	if p.coarse {
-		s += " hints without steps"
-	}
 	if p.bound >= 0 {
-		s += fmt.Sprint(" preemptions<=", p.bound)
+		s += fmt.Sprint(" preemptions=", p.bound)
+	}
+	if p.coarse {
+		s += " hints=0"
 	}
 	return s
+}
+
+// parseProgram reads a program as it is printed.
+func parseProgram(s string) (p program, err error) {
+	fields := strings.Fields(s)
+	if len(fields) == 0 {
+		return p, fmt.Errorf("no program")
+	}
+	p.calls, p.bound = strings.Split(fields[0], "|"), -1
+	for _, f := range fields[1:] {
+		name, value, _ := strings.Cut(f, "=")
+		number, times, _ := strings.Cut(value, "x")
+		n, bad := strconv.Atoi(number)
+		switch {
+		case name == "sections":
+			i := slices.Index(scores[:], value)
+			if i < 0 {
+				return p, fmt.Errorf("no such sections: %q", f)
+			}
+			p.score = score(i)
+		case bad != nil:
+			return p, fmt.Errorf("%q: %w", f, bad)
+		case name == "spinners":
+			p.spinners = n
+		case name == "unlucky":
+			p.unlucky = n
+		case name == "preemptions":
+			p.bound = n
+		case name == "hints":
+			p.coarse = n == 0
+		case name == "jumps":
+			p.jumping = n
+			for s := range strings.SplitSeq(times, ",") {
+				d, err := time.ParseDuration(s)
+				if err != nil && n > 0 {
+					return p, err
+				}
+				p.jumps = append(p.jumps, d)
+			}
+		default:
+			return p, fmt.Errorf("what is %q?", f)
+		}
+	}
+	return p, nil
 }
 
 // A score is what the lock takes the sections for.
 type score int
 
 const (
-	scoreNone score = iota
+	scoreMedium score = iota
 	scoreLong
 	scoreShort
 )
 
-func (s score) String() string { return [...]string{"medium", "long", "short"}[s] }
+var scores = [...]string{"medium", "long", "short"}
+
+func (s score) String() string { return scores[s] }
 
 // A chooser makes the choices of a run. options are goroutines by their number, or
 // other things below 0; the first is what goes on undisturbed. It returns endRun to
