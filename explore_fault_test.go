@@ -80,7 +80,7 @@ func TestExploreFaults(t *testing.T) {
 
 var (
 	scheduleFails = regexp.MustCompile(`schedule (\d+) fails: (.*)`)
-	schedulesMade = regexp.MustCompile(`: +(\d+) schedules, `)
+	schedulesMade = regexp.MustCompile(`: +(\d+) schedules, .* exhausted`)
 	programFails  = regexp.MustCompile(`(\S+ sections=.*): schedule \d+ fails`)
 )
 
