@@ -260,9 +260,10 @@ func parseReplay(t *testing.T) (schedule []int) {
 }
 
 const (
-	spinOver = 30 * time.Microsecond // more than anybody spins
-	dueJump  = 550 * time.Microsecond
-	lateJump = time.Millisecond
+	spinOver   = 30 * time.Microsecond  // more than anybody spins
+	readerJump = 150 * time.Microsecond // more than readers wait where sections are long
+	dueJump    = 550 * time.Microsecond // more than the handoff time
+	lateJump   = time.Millisecond
 )
 
 // A planned is a program and how many runs it may take at the most.
@@ -305,12 +306,12 @@ func plans(full bool) (plans []planned) {
 
 	// Three and four, with a bound on preemptions.
 	for _, calls := range []string{
-		"W|R|W", "W|R|R", "W|R|c", "W|W|c", "R|D|c", "W|R|C", "W|C|c", "U|R|W", "W|R|w", "W|R|r", "D|R|W", "U|U|c",
+		"W|R|W", "W|R|R", "W|R|c", "W|W|c", "R|D|c", "W|R|C", "W|C|c", "U|R|W", "W|R|w", "W|R|r", "D|R|W", "U|U|c", "WW|R|c",
 	} {
 		for s := range scoreShort + 1 {
 			p := of(calls)
 			p.score, p.jumps, p.jumping, p.bound, p.coarse = s, due, 1, 2, true
-			if calls != "W|C|c" {
+			if calls != "W|C|c" && (calls != "WW|R|c" || s == scoreMedium) {
 				quick(p)
 			}
 			p.bound = 3
@@ -318,6 +319,14 @@ func plans(full bool) (plans []planned) {
 			p.coarse, p.spinners, p.jumps = false, 2, two
 			long(p)
 		}
+	}
+	// A reader that goes before writers.
+	for _, calls := range []string{"WW|W|R", "WR|W|R"} {
+		p := of(calls)
+		p.score, p.jumps, p.jumping, p.bound, p.coarse = scoreLong, []time.Duration{readerJump}, 1, 2, true
+		quick(p)
+		p.jumping, p.bound = 2, 3
+		long(p)
 	}
 	for _, calls := range []string{"W|R|W", "W|W|W", "W|R|R", "D|R|W", "W|R|c"} {
 		p := of(calls)

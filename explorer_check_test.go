@@ -65,7 +65,7 @@ func (x *explorer) returned(t *thread) {
 func (x *explorer) check() {
 	c := x.rw.count.v.Load()
 	counted, reads := 0, 0
-	resting := true // no call is on its way: each has not begun or sleeps
+	resting := true // no call is to see to the waiters: each has not begun, sleeps or is about to queue
 	for _, t := range x.threads {
 		if t.counted < t.reads {
 			x.fail("thread %d holds %d read locks and counts as %d readers", t.id, t.reads, t.counted)
@@ -75,7 +75,11 @@ func (x *explorer) check() {
 		}
 		counted += t.counted
 		reads += max(t.reads, int(truth(t.granted)))
-		resting = resting && (t.done || t.inCall == 0 && (t.owner == nil || !t.begun) || t.op == opPark && !x.enabled(t))
+		asleep := t.op == opPark && !x.enabled(t)
+		resting = resting && (t.done || t.inCall == 0 && (t.owner == nil || !t.begun) || asleep || t.queues && t.counted == t.reads)
+		if asleep && t.timer != nil && t.timer.begun && t.timer.done && t.on.w.promised == t.on.w.taken {
+			x.fail("thread %d sleeps though its timer has fired", t.id)
+		}
 	}
 	if n := int(c >> readerShift); n != counted {
 		x.fail("the count has %d readers, the calls have %d there", n, counted)

@@ -173,6 +173,7 @@ type thread struct {
 	label  string
 	past   uint64 // a hash of all that it has learned since its call began
 	inCall int    // steps of the call
+	queues bool   // it is about to take waitLock to queue
 	begun  bool
 	done   bool
 	ended  bool // the run was over before it was done
@@ -474,7 +475,7 @@ func (x *explorer) lock(m *mutex) {
 	if x.over {
 		return
 	}
-	x.holder = t
+	x.holder, t.queues = t, false
 	x.note("takes waitLock")
 	t.past = mix(t.past, x.hashGuarded())
 }
@@ -585,7 +586,10 @@ func (x *explorer) likely(t *thread) bool {
 	return false
 }
 
-func (x *explorer) at(p hookPoint) { x.current.label = hookNames[p] }
+func (x *explorer) at(p hookPoint) {
+	t := x.current
+	t.label, t.queues = hookNames[p], p == hookQueue
+}
 
 var hookNames = [numHookPoints]string{
 	hookCounted: "counted", hookPark: "park", hookTell: "tell", hookWake: "wake", hookBackOut: "back out",
@@ -658,6 +662,7 @@ func (x *explorer) perform(t *thread, calls string) {
 		for _, s := range x.waiters {
 			s.free = s.free || s.thread == t && !s.pooled
 		}
+		t.timer = nil
 		return ok
 	}
 	try := func(f func() bool, unlock func(), holds func()) {
