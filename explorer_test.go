@@ -808,7 +808,7 @@ func (x *explorer) index(w *waiter) uint64 {
 
 func (x *explorer) hashWaiter(w *waiter) uint64 {
 	h := mix(x.index(w.next)<<40|x.index(w.prev)<<20|x.index(w.wakes), uint64(w.since))
-	h = mix(mix(mix(mix(h, uint64(w.due)), uint64(w.looked)), uint64(w.owner)), w.word)
+	h = mix(mix(mix(h, uint64(w.due)), uint64(w.owner)), w.word)
 	h = mix(h, uint64(w.place)<<8|truth(w.reader)<<7|truth(w.urgent)<<6|truth(w.woken)<<5|truth(w.more)<<4|truth(w.passed)<<3|truth(w.claimed)<<2)
 	h = mix(h, uint64(w.promised)<<32|uint64(w.taken))
 	return mix(h, uint64(w.state.v.Load())<<32|uint64(uint32(w.sema.tokens.Load())))

@@ -1,4 +1,4 @@
-//go:build (amd64 || arm64) && !purego && !race && !rwsemhooks && (rwsem_ownercount || !rwsemnarrow)
+//go:build (amd64 || arm64) && !purego && !race && !rwsemhooks && !rwsemexplore && (rwsem_ownercount || !rwsemnarrow)
 
 package rwsem
 

@@ -23,8 +23,8 @@ const (
 	stepR = readerBias
 )
 
-// scores are what the lock's score can say of the sections.
-var scores = map[string]uint32{"short": ctlShortMask, "neither": 0, "long": ctlLongMask}
+// spinScores are what the lock's score can say of the sections.
+var spinScores = map[string]uint32{"short": ctlShortMask, "neither": 0, "long": ctlLongMask}
 
 // stepPolicy makes waiters due after an hour and nobody spin.
 func stepPolicy(t *testing.T) {
@@ -87,7 +87,7 @@ func TestStepWakeFirst(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var rw RWMutex
 			rw.count.Store(c.count)
-			rw.ctl.Store(scores[c.score])
+			rw.ctl.Store(spinScores[c.score])
 			w := queuedWaiter(&rw, c.first)
 			if c.due {
 				w.due = 0
@@ -169,7 +169,7 @@ func TestStepGrantReaders(t *testing.T) {
 		var rw RWMutex
 		policy.wakeMany = c.wakeAll
 		rw.count.Store(stepW | stepS | stepH | stepC)
-		rw.ctl.Store(scores[c.score])
+		rw.ctl.Store(spinScores[c.score])
 		var all []*waiter
 		var writer *waiter
 		now := nanotime()
@@ -452,7 +452,7 @@ func TestStepFirstMaySpin(t *testing.T) {
 				c.off()
 			}
 			var rw RWMutex
-			rw.ctl.Store(scores[c.score])
+			rw.ctl.Store(spinScores[c.score])
 			rw.owner.Store(c.owner)
 			count := c.count
 			if count&stepL != 0 && c.owner == ownerAnonymous {
@@ -546,7 +546,7 @@ func TestStepFirstIsDue(t *testing.T) {
 			for { // the test may lose its processor for longer than the times differ
 				rw = new(RWMutex)
 				rw.count.Store(c.count + bias)
-				rw.ctl.Store(scores[c.score])
+				rw.ctl.Store(spinScores[c.score])
 				w := queuedWaiter(rw, "writer")
 				w.urgent = c.urgent
 				began := nanotime()
@@ -864,38 +864,6 @@ func TestStepEvents(t *testing.T) {
 }
 
 // By how much those who pass are let off the next look, for each time that they
-// took since the last.
-func TestStepNextLook(t *testing.T) {
-	const n = 100
-	for _, c := range []struct {
-		took       time.Duration
-		left, want int
-	}{
-		{0, 0, 2 * n},
-		{lookTime/2 - 1, 0, 2 * n},
-		{lookTime / 2, 0, n},
-		{lookTime, 0, n},
-		{lookTime + lookTime/50, 0, n - 2},
-		{2 * lookTime, 0, n / 2},
-		{time.Second, 0, 1},
-		{time.Second, 1, n}, // somebody looked for another reason
-	} {
-		var rw RWMutex
-		now := int64(time.Hour)
-		h := &waiter{looked: now - int64(c.took)}
-		rw.steals.Store(uint32(n<<stealsShift | c.left))
-		rw.nextLook(h, now)
-		steals := rw.steals.Load()
-		require.EqualValues(t, c.want, steals>>stealsShift, "%v", c.took)
-		if c.left != 0 {
-			require.EqualValues(t, c.left, steals&stealsLeft)
-			continue
-		}
-		require.EqualValues(t, c.want, steals&stealsLeft, "%v", c.took)
-		require.Equal(t, now, h.looked)
-	}
-}
-
 // What a waiter that is passed at its time, or not the first, is due.
 func TestStepStartTurn(t *testing.T) {
 	stepPolicy(t)
