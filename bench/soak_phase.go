@@ -145,7 +145,7 @@ func (s *soak) phase(ctx context.Context, kind soakKind, index int, d time.Durat
 	runtime.GOMAXPROCS(procs)
 	p := &soakPhaseRun{soak: s, kind: kind, wrong: make(chan error, 1), grace: goroutineGrace}
 	for i := range kind.locks {
-		g := &guarded{soakLock: s.fresh(), watched: s.watchAll || (index/len(s.kinds)+i)%2 == 0}
+		g := &guarded{soakLock: s.fresh(), watched: s.watchAll || (index+index/len(s.kinds)+i)%2 == 0}
 		if rng.IntN(3) == 0 {
 			g.SetReaderSpin(time.Duration(rng.IntN(20)) * time.Microsecond)
 		}
