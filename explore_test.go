@@ -354,9 +354,12 @@ func plans(full bool) (plans []planned) {
 			for _, s := range []score{scoreMedium, scoreLong} {
 				p := of(kinds[j:j+1] + "|" + kinds[i:i+1])
 				p.score, p.spinners, p.jumping = s, 2, 1
-				if i < strings.Index(kinds, "C") {
+				switch {
+				case i < strings.Index(kinds, "C") && s == scoreMedium:
 					quick(p)
-				} else {
+				case i < strings.Index(kinds, "C"):
+					long(p)
+				default:
 					long(p)
 					q := p // where timers fire, only those who sleep, in quick runs
 					q.spinners, q.jumps, q.coarse = 0, due, true

@@ -460,6 +460,8 @@ func (x *explorer) stepped(at unsafe.Pointer, before, after uint64) {
 	switch w := x.waiterAt(at); {
 	case at == unsafe.Pointer(&x.rw.count):
 		x.counted(t, before, after)
+	case at == unsafe.Pointer(&x.rw.owner) && t.op == opStore && x.writer != t:
+		x.fail("stores an owner though the lock is another's")
 	case w != nil && t.op == opStore && after == granted:
 		x.told(t, w)
 	case w != nil && t.op == opLoad:
