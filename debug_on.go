@@ -356,7 +356,7 @@ func debugRelease(rw *RWMutex, read, readLocked bool, misuse string) *debugInfo 
 			break
 		}
 		debugMu.Unlock()
-		time.Sleep(debugUnderWay / 1000)
+		time.Sleep(100 * time.Microsecond)
 	}
 	switch {
 	case h != nil:

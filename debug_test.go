@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ func (c *caught) none(t *testing.T) {
 }
 
 // debugChild runs a test of this binary in a process that a report has to end,
-// and returns the report.
+// and returns the report, and behind it what the test has printed.
 func debugChild(t *testing.T, test string, env ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), tooLong)
@@ -89,7 +90,7 @@ func debugChild(t *testing.T, test string, env ...string) string {
 	require.True(t, ok, "%s", &stderr)
 	title, _, _ := strings.Cut(report, "\n")
 	assert.True(t, strings.HasPrefix(fatal, title+"\n"), "%s", &stderr)
-	return report
+	return report + stdout.String()
 }
 
 // These are for their names to show in reports.
@@ -296,6 +297,8 @@ func TestDebugMisuseOfAnothersHold(t *testing.T) {
 // A release may come before the record of the call that it ends: who wants to know
 // whether it is a mistake waits for that.
 func TestDebugReleaseBeforeRecord(t *testing.T) {
+	defer func(old time.Duration) { debugUnderWay = old }(debugUnderWay)
+	debugUnderWay = tooLong
 	for _, read := range []bool{true, false} {
 		catch(t)
 		var rw RWMutex
@@ -310,7 +313,7 @@ func TestDebugReleaseBeforeRecord(t *testing.T) {
 			lock(&rw)
 			released = start(rw.Unlock)
 		}
-		time.Sleep(debugUnderWay / 10)
+		time.Sleep(5 * time.Millisecond)
 		debugExit(c, true)
 		awaitDone(t, &rw, "the release", released)
 		assert.NotContains(t, Holders(&rw), "has held")
@@ -596,18 +599,16 @@ func TestDebugMemory(t *testing.T) {
 // A copy of an unlocked lock is another lock.
 func TestDebugCopy(t *testing.T) {
 	catch(t)
-	type guarded struct{ rw *RWMutex }
 	var a RWMutex
 	a.Lock()
 	a.Unlock()
 	b := new(RWMutex)
 	b.debug = a.debug // as an assignment of the whole would
 	a.Lock()
-	assert.True(t, b.TryLock())
+	b.Lock() // no double Lock
 	b.Unlock()
 	assert.Contains(t, Holders(&a), "has held")
 	a.Unlock()
-	_ = guarded{b}
 }
 
 //go:noinline
@@ -637,14 +638,18 @@ func TestDebugMaxWait(t *testing.T) {
 	assert.Empty(t, debugLook(), "each wait is reported once")
 
 	// Others wait with it, and calls that will end count as well.
-	other := start(func() { assert.False(t, rw.TryLockFor(3*limit)) })
+	other := start(func() {
+		if assert.True(t, rw.TryLockFor(tooLong)) {
+			rw.Unlock()
+		}
+	})
 	reports.take(t, title, "(*RWMutex).TryLockFor\n", "rwsem.takesFirst\n", "rwsem.comesBetween\n")
-	awaitDone(t, &rw, "TryLockFor", other)
 
 	close(leave)
 	awaitDone(t, &rw, "the holder", holder)
 	rw.RUnlock()
 	awaitDone(t, &rw, "the writer", writer)
+	awaitDone(t, &rw, "TryLockFor", other)
 	assert.Equal(t, limit, SetMaxWait(0))
 }
 
@@ -805,10 +810,14 @@ var debugDeaths = map[string]struct {
 	"assert": {assertHeldFailed, []string{"rwsem.takesFirst\n"}, func() {
 		takesFirst(new(RWMutex), AssertHeld)
 	}},
-	"two at a time": {"rwsem: Unlock of unlocked RWMutex", []string{"rwsem.givesBack\n"}, func() {
-		for range 4 {
-			go givesBack(new(RWMutex), (*RWMutex).Unlock)
+	"while another is reported": {"rwsem: Unlock of unlocked RWMutex", []string{"rwsem.givesBack\n", "it waits"}, func() {
+		debugDying.Lock()
+		go givesBack(new(RWMutex), (*RWMutex).Unlock)
+		for !regexp.MustCompile(`(?s)sync\.\(\*Mutex\)\.Lock\([^\n]*\n[^\n]*\n[^\n]*rwsem\.deliver\(`).MatchString(allStacks()) {
+			time.Sleep(time.Millisecond)
 		}
+		fmt.Println("it waits")
+		debugDying.Unlock()
 		select {}
 	}},
 	"wait": {"rwsem: a call has waited for RWMutex for more than 10ms", []string{"rwsem.takesFirst\n", "rwsem.takesSecond\n"}, func() {
