@@ -681,7 +681,12 @@ func TestStepAwake(t *testing.T) {
 		rw.head.due = nanotime() - late
 		require.False(t, rw.lockAwake(false))
 		require.Equal(t, uint64(stepW), rw.count.Load())
+		require.True(t, tryLockSlow(rw), "a try gives it the processor, and goes on")
+		require.Equal(t, uint64(stepL|stepW), flagsIn(rw))
 	}
+	late := set(stepR|stepW, true) // on its way for so long that readers wait too
+	require.False(t, tryRLockSlow(late))
+	require.Equal(t, uint64(stepR|stepW|stepH), late.count.Load())
 
 	// A writer's claim is heeded for a while, and then dropped by who waited.
 	rw := set(stepC, false)
