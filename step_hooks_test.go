@@ -86,6 +86,15 @@ func TestStepQueuesBehindNoReader(t *testing.T) {
 	}
 }
 
+// setLate sets what w has to see to when it comes back, and returns what was set.
+//
+//go:norace
+func setLate(w *waiter, late bool) (claimed, more bool) {
+	claimed, more = w.claimed, w.more
+	w.claimed, w.more = late, late
+	return claimed, more
+}
+
 // A first waiter claims the lock after it was granted it: the claim ends with its
 // call.
 func TestStepLateClaim(t *testing.T) {
@@ -101,16 +110,20 @@ func TestStepLateClaim(t *testing.T) {
 	unlock := inBackground(rw.Unlock)
 	wake.wait(t)
 	require.Equal(t, uint32(granted), stateOf(&rw, w))
-	w.claimed, w.more = true, true // its goroutine sleeps
+	setLate(w, true) // its goroutine sleeps
 	rw.count.Or(flagClaim)
 	wake.release()
 	unlock.wait(t, "the unlocker ends")
 	c.wait(t, "the waiter gets the lock")
 	require.Equal(t, uint64(writerLocked), flagsIn(&rw))
-	require.False(t, w.claimed || w.more, "not for the next who uses it")
+	claimed, more := setLate(w, false)
+	require.False(t, claimed || more, "not for the next who uses it")
 	rw.Unlock()
 	requireRest(t, &rw)
 }
+
+//go:norace
+func kindOf(w *waiter) (reader, urgent bool) { return w.reader, w.urgent }
 
 // What each call waits as.
 func TestStepKinds(t *testing.T) {
@@ -131,8 +144,9 @@ func TestStepKinds(t *testing.T) {
 		call := inBackground(func() { c.lock(&rw) })
 		awaitQueue(t, &rw, 1)
 		w := firstWaiter(&rw)
-		require.Equal(t, c.reader, w.reader)
-		require.Equal(t, c.urgent, w.urgent)
+		reader, urgent := kindOf(w)
+		require.Equal(t, c.reader, reader)
+		require.Equal(t, c.urgent, urgent)
 		rw.Unlock()
 		call.wait(t, "the waiter gets the lock")
 		c.release(&rw)
