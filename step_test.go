@@ -325,6 +325,17 @@ func TestStepEnqueue(t *testing.T) {
 		require.Nil(t, rw.head)
 	}
 
+	// Who lets the first waiter in on its way to queue wakes it, also if it then does
+	// not queue.
+	var in RWMutex
+	in.count.Store(stepW | stepS)
+	reader := queuedWaiter(&in, "reader")
+	reader.due = 0
+	require.False(t, in.enqueue(&waiter{reader: true}, 0))
+	require.Equal(t, uint64(2*stepR), in.count.Load())
+	require.EqualValues(t, granted, reader.state.Load())
+	require.EqualValues(t, 1, leftover(reader), "it sleeps for ever")
+
 	// Who queues has the lock kept for a first waiter that is due and sleeps.
 	for _, asleep := range []uint64{stepS, 0} {
 		for _, due := range []bool{true, false} {
@@ -857,9 +868,13 @@ func TestStepEvents(t *testing.T) {
 	reset(stepR, "")
 	require.Equal(t, Events{RLockSteal: 1}, counted(func() { rw.rejoin() }))
 	w := reset(stepR|stepW|stepS, "writer")
-	require.Equal(t, Events{WLockHandoff: 1}, counted(func() { rw.setHandoff(w); rw.setHandoff(w) }), "once")
+	require.Equal(t, Events{WLockHandoff: 1}, counted(func() { rw.setHandoff(w) }))
+	require.Zero(t, counted(func() { rw.setHandoff(w) }), "once")
 	w = reset(stepL|stepW|stepS, "reader")
-	require.Equal(t, Events{RLockHandoff: 1}, counted(func() { rw.setHandoff(w); rw.setHandoff(w) }), "once")
+	require.Equal(t, Events{RLockHandoff: 1}, counted(func() { rw.setHandoff(w) }))
+	require.Zero(t, counted(func() { rw.setHandoff(w) }), "once")
+	reset(stepR, "")
+	require.Equal(t, Events{RLockFast: 1}, counted(func() { rw.rlockAwake(0) }))
 	reset(stepR, "")
 	rw.owner.Store(ownerFlags)
 	require.Equal(t, Events{OptNoSpin: 1}, counted(func() { rw.lockAwake(false) }))
@@ -1040,5 +1055,16 @@ func TestStepCountChanges(t *testing.T) {
 		awaitDone(t, &rw, "the readers", passes)
 		require.True(t, ok, name)
 		require.Zero(t, rw.count.Load(), "%s: count %#x", name, rw.count.Load())
+	}
+}
+
+// A reader that backs out of an otherwise free lock leaves nothing, and has done
+// nothing wrong.
+func TestStepBackOut(t *testing.T) {
+	for _, others := range []uint64{0, stepR, stepL, stepL | stepW | stepS} {
+		var rw RWMutex
+		rw.count.Store(others + stepR)
+		rw.backOut()
+		require.Equal(t, others, rw.count.Load())
 	}
 }
