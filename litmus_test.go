@@ -98,8 +98,12 @@ type message struct {
 // leave the owner word alone then, a hint that orders nothing on arm64: its atomic
 // store would be an edge to the detector.
 
+// bare: the debug build takes part as the race build does, since the programs take
+// the lock by steps that it does not see.
+const bare = raceEnabled || debugEnabled
+
 func bareLock(rw *RWMutex) {
-	if raceEnabled {
+	if bare {
 		lockStub(rw)
 		return
 	}
@@ -107,7 +111,7 @@ func bareLock(rw *RWMutex) {
 }
 
 func bareUnlock(rw *RWMutex) {
-	if !raceEnabled {
+	if !bare {
 		rw.Unlock()
 	} else if rw.takeWriterOut(0)&(flagAsleep|flagHandoff) != 0 {
 		unlockSlow(rw)
@@ -115,7 +119,7 @@ func bareUnlock(rw *RWMutex) {
 }
 
 func bareRLock(rw *RWMutex) {
-	if !raceEnabled {
+	if !bare {
 		rw.RLock()
 	} else if rw.count.Add(readerBias)&readRare != 0 {
 		rlockRareStub(rw)
@@ -123,7 +127,7 @@ func bareRLock(rw *RWMutex) {
 }
 
 func bareRUnlock(rw *RWMutex) {
-	if !raceEnabled {
+	if !bare {
 		rw.RUnlock()
 	} else if c := rw.count.Add(^uint64(readerBias - 1)); c&readDone != 0 {
 		runlockRareStub(rw, c)
@@ -131,7 +135,7 @@ func bareRUnlock(rw *RWMutex) {
 }
 
 func bareDowngrade(rw *RWMutex) {
-	if !raceEnabled {
+	if !bare {
 		rw.Downgrade()
 	} else if rw.takeWriterOut(readerBias)&flagWaiters != 0 {
 		downgradeSlow(rw)
@@ -139,14 +143,14 @@ func bareDowngrade(rw *RWMutex) {
 }
 
 func bareTryRLock(rw *RWMutex) bool {
-	if raceEnabled {
+	if bare {
 		return tryRLockStub(rw)
 	}
 	return rw.TryRLock()
 }
 
 func bareTryLock(rw *RWMutex) bool {
-	if raceEnabled {
+	if bare {
 		return tryLockStub(rw)
 	}
 	return rw.TryLock()
