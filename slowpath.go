@@ -451,7 +451,9 @@ func (rw *RWMutex) firstIsDue(reader bool, bias uint64) bool {
 	rw.preferReader(now, false)
 	h := rw.head
 	due := h != nil && rw.isDue(h, now)
-	rw.nextLook(due, now)
+	if h != nil {
+		rw.nextLook(due, now)
+	}
 	if due {
 		switch {
 		case rw.count.Load()&flagAsleep != 0:
@@ -490,20 +492,19 @@ func (rw *RWMutex) lookLater(now int64) bool {
 	return true
 }
 
-// nextLook sets the time of the next look at the first waiter. If it is due the
-// next one to pass looks again. Those who pass slowly look at the clock each. The
+// nextLook sets the time of the next look at the first waiter: if it is due, when
+// those who look at the clock do so next. Those who pass slowly look at it each. The
 // caller holds waitLock.
 func (rw *RWMutex) nextLook(due bool, now int64) {
-	if due {
-		rw.steals.Store(0)
-		return
-	}
-	n, unit := rw.steals.Load(), uint16(now>>lookUnit)
+	n, at := rw.steals.Load(), uint16(now>>lookUnit)
 	given := stealsGiven(n)
-	if unit-uint16(n>>stealsAtShift) > lookUnits { // late
+	if at-uint16(n>>stealsAtShift) > lookUnits { // late
 		given = 0
 	}
-	rw.steals.Store(stealsWord(unit+lookUnits, given))
+	if !due {
+		at += lookUnits
+	}
+	rw.steals.Store(stealsWord(at, given))
 }
 
 func stealsGiven(steals uint32) uint32 { return steals >> stealsGivenShift & stealsLeft }
