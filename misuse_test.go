@@ -227,6 +227,11 @@ func TestMisuseOfOther(t *testing.T) {
 		{"Unlock, nobody holds it", func(rw *RWMutex) { rw.count.Add(^uint64(0)) }, true},
 		{"Unlock under a reader", func(rw *RWMutex) { rw.count.Add(readerBias); rw.count.Add(^uint64(0)) }, true},
 		{"Unlock under a reader, waiters", func(rw *RWMutex) { rw.count.Add(readerBias | flagWaiters); rw.count.Add(^uint64(0)) }, !ownerInCount},
+		{"Unlock under a reader, waiters, an owner word with flags", func(rw *RWMutex) {
+			rw.owner.Store(readerOwned | rdNonspinnable)
+			rw.count.Add(readerBias | flagWaiters)
+			rw.count.Add(^uint64(0))
+		}, !ownerInCount},
 		{"Downgrade under a reader", func(rw *RWMutex) { rw.count.Add(2*readerBias - writerLocked) }, true},
 	} {
 		var rw RWMutex
