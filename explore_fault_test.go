@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -64,10 +63,7 @@ func TestExploreFaults(t *testing.T) {
 	}
 	for _, fault := range exploredFaults {
 		t.Run(fault, func(t *testing.T) {
-			patch, err := os.ReadFile(filepath.Join("testdata", "faults", fault+".patch"))
-			require.NoError(t, err)
-			name, text, err := applyPatch(sources, string(patch))
-			require.NoError(t, err)
+			name, text := putBack(t, sources, fault)
 			if *exploreMode != "faults" {
 				return
 			}
@@ -87,28 +83,11 @@ var (
 // exploreFault explores sources in which the file of the given name has the given
 // text, and says whether that failed and after how many schedules.
 func exploreFault(t *testing.T, sources map[string]string, name, text string) string {
-	dir := t.TempDir()
-	for n, s := range sources {
-		if n == name {
-			s = text
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte(s), 0o600))
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	command := func(args ...string) (string, error) {
-		c := exec.CommandContext(ctx, args[0], args[1:]...)
-		c.Dir = dir
-		c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "RWSEMDEBUG=")
-		out, err := c.CombinedOutput()
-		return string(out), err
-	}
-	bin := filepath.Join(dir, "faulty.test")
-	out, err := command("go", "test", "-c", "-vet=off", "-tags", "rwsemexplore", "-o", bin)
-	require.NoError(t, err, "build: %s", out)
+	run := buildFaulty(ctx, t, sources, name, text, "rwsemexplore")
 	start := time.Now()
-	out, err = command(bin, "-test.v", "-test.failfast", "-test.run=^TestExplore$")
-	require.NoError(t, ctx.Err(), "%s", out)
+	out, err := run("-test.v", "-test.failfast", "-test.run=^TestExplore$")
 	made := 0
 	for _, m := range schedulesMade.FindAllStringSubmatch(out, -1) {
 		n, _ := strconv.Atoi(m[1])

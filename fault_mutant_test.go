@@ -1,7 +1,6 @@
 package rwsem
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -136,11 +135,7 @@ func TestFaults(t *testing.T) {
 	unpatched := map[string]bool{}
 	for _, f := range faults {
 		t.Run(f.patch, func(t *testing.T) {
-			patch, err := os.ReadFile(filepath.Join("testdata", "faults", f.patch+".patch"))
-			require.NoError(t, err)
-			name, text, err := applyPatch(sources, string(patch))
-			require.NoError(t, err)
-			require.NotEqual(t, sources[name], text)
+			name, text := putBack(t, sources, f.patch)
 			if !*runMutants {
 				return
 			}
@@ -160,9 +155,20 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// runFault runs f's test on sources in which the file of the given name has the
-// given text.
-func runFault(t *testing.T, f fault, sources map[string]string, name, text string) (out string, failed bool) {
+// putBack returns the name of the file of sources that a fault's patch changes, and
+// its text then.
+func putBack(t *testing.T, sources map[string]string, fault string) (name, text string) {
+	patch, err := os.ReadFile(filepath.Join("testdata", "faults", fault+".patch"))
+	require.NoError(t, err)
+	name, text, err = applyPatch(sources, string(patch))
+	require.NoError(t, err)
+	require.NotEqual(t, sources[name], text)
+	return name, text
+}
+
+// buildFaulty builds the tests among sources in which the file of the given name has
+// the given text, and returns how to run them, which ends with ctx.
+func buildFaulty(ctx context.Context, t *testing.T, sources map[string]string, name, text, tags string) (run func(args ...string) (out string, err error)) {
 	dir := t.TempDir()
 	for n, s := range sources {
 		if n == name {
@@ -170,29 +176,40 @@ func runFault(t *testing.T, f fault, sources map[string]string, name, text strin
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte(s), 0o600))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	command := func(args ...string) ([]byte, error) {
-		c := exec.CommandContext(ctx, args[0], args[1:]...)
+	command := func(name string, args ...string) (string, error) {
+		c := exec.CommandContext(ctx, name, args...)
 		c.Dir = dir
 		c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "RWSEMDEBUG=")
-		return c.CombinedOutput()
+		out, err := c.CombinedOutput()
+		return string(out), err
 	}
 	bin := filepath.Join(dir, "faulty.test")
+	out, err := command("go", "test", "-c", "-p=1", "-vet=off", "-tags", tags, "-o", bin)
+	require.NoError(t, err, "build: %s", out)
+	return func(args ...string) (string, error) {
+		out, err := command(bin, args...)
+		require.NoError(t, ctx.Err(), "%s", out)
+		return out, err
+	}
+}
+
+// runFault runs f's test on sources in which the file of the given name has the
+// given text.
+func runFault(t *testing.T, f fault, sources map[string]string, name, text string) (out string, failed bool) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
 	tags := f.tags
 	if !linked {
 		tags += ",rwsem_nolinkname"
 	}
-	b, err := command("go", "test", "-c", "-p=1", "-vet=off", "-tags", tags, "-o", bin)
-	require.NoError(t, err, "build: %s", b)
-	args := []string{bin, "-test.v", "-test.run=^" + f.test + "$", "-test.timeout=1m"}
+	run := buildFaulty(ctx, t, sources, name, text, tags)
+	args := []string{"-test.v", "-test.run=^" + f.test + "$", "-test.timeout=1m"}
 	if f.cpu != 0 {
 		args = append(args, "-test.cpu="+strconv.Itoa(f.cpu))
 	}
-	b, err = command(args...)
-	require.NoError(t, ctx.Err(), "%s", b)
-	require.True(t, bytes.Contains(b, []byte("=== RUN   "+f.test)), "the test did not run: %s", b)
-	return string(b), err != nil
+	out, err := run(args...)
+	require.Contains(t, out, "=== RUN   "+f.test, "the test did not run")
+	return out, err != nil
 }
 
 // applyPatch applies a unified diff of one file to sources. Each hunk has to

@@ -56,19 +56,24 @@ const (
 	opStop // of a timed call: it is over, the timer is not to fire any more
 )
 
-type word64 struct{ v atomic.Uint64 }
-
-func (w *word64) access(o op, f func() uint64) (seen uint64) {
+// access is f, which accesses the word at the given place that load reads.
+func access[T uint32 | uint64 | uintptr](o op, at unsafe.Pointer, load, f func() T) (seen T) {
 	x := exploring
 	if x == nil {
 		return f()
 	}
-	x.step(o, unsafe.Pointer(w))
-	before := w.v.Load()
+	x.step(o, at)
+	before := load()
 	seen = f()
-	x.stepped(unsafe.Pointer(w), before, w.v.Load())
-	x.saw(seen)
+	x.stepped(at, uint64(before), uint64(load()))
+	x.saw(uint64(seen))
 	return seen
+}
+
+type word64 struct{ v atomic.Uint64 }
+
+func (w *word64) access(o op, f func() uint64) uint64 {
+	return access(o, unsafe.Pointer(w), w.v.Load, f)
 }
 
 func (w *word64) Load() uint64        { return w.access(opLoad, w.v.Load) }
@@ -86,17 +91,8 @@ func (w *word64) CompareAndSwap(old, n uint64) bool {
 
 type word32 struct{ v atomic.Uint32 }
 
-func (w *word32) access(o op, f func() uint32) (seen uint32) {
-	x := exploring
-	if x == nil {
-		return f()
-	}
-	x.step(o, unsafe.Pointer(w))
-	before := w.v.Load()
-	seen = f()
-	x.stepped(unsafe.Pointer(w), uint64(before), uint64(w.v.Load()))
-	x.saw(uint64(seen))
-	return seen
+func (w *word32) access(o op, f func() uint32) uint32 {
+	return access(o, unsafe.Pointer(w), w.v.Load, f)
 }
 
 func (w *word32) Load() uint32        { return w.access(opLoad, w.v.Load) }
@@ -114,17 +110,8 @@ func (w *word32) CompareAndSwap(old, n uint32) bool {
 
 type wordPtr struct{ v atomic.Uintptr }
 
-func (w *wordPtr) access(o op, f func() uintptr) (seen uintptr) {
-	x := exploring
-	if x == nil {
-		return f()
-	}
-	x.step(o, unsafe.Pointer(w))
-	before := w.v.Load()
-	seen = f()
-	x.stepped(unsafe.Pointer(w), uint64(before), uint64(w.v.Load()))
-	x.saw(uint64(seen))
-	return seen
+func (w *wordPtr) access(o op, f func() uintptr) uintptr {
+	return access(o, unsafe.Pointer(w), w.v.Load, f)
 }
 
 func (w *wordPtr) Load() uintptr   { return w.access(opLoad, w.v.Load) }
