@@ -432,7 +432,7 @@ func (rw *RWMutex) setHandoff(w *waiter) {
 // firstIsDue reports whether the first waiter is not to be passed, as it has
 // waited its handoff time, and if so sees to it that it gets the lock soon. bias
 // is what a reader has in the count, which it has not any more if the answer is
-// yes.
+// yes. Between two looks at that waiter, which come lookTime apart, it is no.
 //
 // To a waiter that is on its way writers give their processor, so that it runs;
 // to keep everybody out meanwhile would leave the lock idle. Readers pass it, for

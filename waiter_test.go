@@ -197,6 +197,12 @@ func TestLooks(t *testing.T) {
 		require.False(t, rw.lookLater(now-1<<lookUnit))
 	}
 
+	for late, given := range []uint32{7, 0} { // by so many units more than what is in time
+		rw.steals.Store(stealsWord(uint16(now>>lookUnit)-lookUnits-uint16(late), 7))
+		rw.nextLook(false, now)
+		require.Equal(t, given, stealsGiven(rw.steals.Load()))
+	}
+
 	rw.steals.Store(stealsWord(uint16(now>>lookUnit), 7))
 	rw.nextLook(true, now)
 	require.Equal(t, 7, passes(), "where it is due no more than that go by without a look at it")
