@@ -3,6 +3,7 @@ package rwsem
 //lint:file-ignore SA2001 Empty sections are the subject here.
 
 import (
+	"context"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -187,6 +188,34 @@ func TestLockAcrossBubbles(t *testing.T) {
 	awaitDone(t, &rw, "those outside", outside)
 	assert.Equal(t, 5*2*20, n)
 	requireAtRest(t, &rw)
+}
+
+// A call inside a bubble may be given up by a context that ends outside it.
+func TestContextEndsOutsideBubble(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ctx.Done() // which belongs to no bubble then
+	var waits atomic.Bool
+	outside := start(func() {
+		for !waits.Load() {
+			runtime.Gosched()
+		}
+		cancel()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		for _, lock := range []func(*RWMutex, context.Context) error{(*RWMutex).LockContext, (*RWMutex).RLockContext} {
+			var rw RWMutex
+			rw.Lock()
+			done := start(func() { assert.ErrorIs(t, lock(&rw, ctx), context.Canceled) })
+			for r, w := queued(&rw); r+w == 0 && ctx.Err() == nil; r, w = queued(&rw) {
+				runtime.Gosched()
+			}
+			waits.Store(true)
+			<-done
+			rw.Unlock()
+			requireAtRest(t, &rw)
+		}
+	})
+	<-outside
 }
 
 // nanotime goes on inside a bubble, where package time's clock stands still: a

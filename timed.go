@@ -37,14 +37,17 @@ func (rw *RWMutex) tryLockFor(d time.Duration, reader bool) bool {
 // called, and reports whether it has it. arm returns how to prevent that call.
 func (rw *RWMutex) waitUntil(reader bool, arm func(cancel func()) (stop func() bool)) bool {
 	w := &waiter{reader: reader}
-	done := make(chan struct{})
+	// Locked until the cancel is over. A channel would not do: a context that ends
+	// outside the caller's synctest bubble has cancel run there.
+	done := new(mutex)
+	done.Lock()
 	stop := arm(func() {
 		rw.cancel(w)
-		close(done)
+		done.Unlock()
 	})
 	ok := rw.waitCancellable(w)
 	if !stop() {
-		<-done // the lock's memory is the caller's own again when this call ends
+		done.Lock() // the lock's memory is the caller's own again when this call ends
 	}
 	return ok
 }
