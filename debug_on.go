@@ -112,6 +112,8 @@ type debugCall struct {
 	rested  bool // it was looked at whether it waits behind nobody
 	overdue bool // it was reported to have waited for too long
 	again   bool // it was reported to be a recursive read lock
+	ordered bool // edges lead to its lock from all that its goroutine held, or ways do
+	unsure  bool // a goroutine without a hold released one of this kind: this may be the one
 	buf     [40]byte
 }
 
@@ -192,7 +194,7 @@ func newDebugCall(read bool, how debugHow) *debugCall {
 //go:norace
 func (c *debugCall) free() {
 	c.rw, c.lock, c.held = nil, nil, weak.Pointer[debugInfo]{}
-	c.rested, c.overdue, c.again = false, false, false
+	c.rested, c.overdue, c.again, c.ordered, c.unsure = false, false, false, false, false
 	debugPool.Put(c)
 }
 
@@ -214,8 +216,8 @@ func debugInfoOf(rw *RWMutex) *debugInfo {
 //go:norace
 func debugHoldsOf(g uint64) *debugCalls { return &known.holds[g%debugBuckets] }
 
-// own is the last hold of l that goroutine g has, nil if it has none. The caller
-// holds debugMu.
+// own is the last hold of l that goroutine g has, or may have, nil if it has none.
+// The caller holds debugMu.
 //
 //go:norace
 func (l *debugInfo) own(g uint64, read bool) *debugCall {
@@ -320,24 +322,49 @@ func (l *debugInfo) drop(h *debugCall) {
 }
 
 // toRelease is the hold that a release by goroutine g ends: any goroutine may
-// release, but where it holds l itself that hold is meant. The caller holds
-// debugMu.
+// release, but where it holds l itself that hold is meant. unsure says that it may
+// be another's. The caller holds debugMu.
 //
 //go:norace
-func (l *debugInfo) toRelease(g uint64, read bool) *debugCall {
+func (l *debugInfo) toRelease(g uint64, read bool) (oldest *debugCall, unsure bool) {
 	if h := l.own(g, read); h != nil {
-		return h
+		return h, false
 	}
-	var oldest *debugCall
 	for h := l.holds.first; h != nil; h = h.links[inLock].next {
-		if h.read == read && h.g == 0 {
-			return h // disowned, for such a release
-		}
-		if h.read == read && oldest == nil {
-			oldest = h
+		switch {
+		case h.read != read:
+		case h.g == 0:
+			return h, false // disowned, for such a release
+		case oldest == nil:
+			oldest, unsure = h, h.unsure
+		case h.g != oldest.g:
+			unsure = true
 		}
 	}
-	return oldest
+	return oldest, unsure
+}
+
+// doubt has it that each read lock of l may be the one that was released in the
+// place of another. The caller holds debugMu.
+//
+//go:norace
+func (l *debugInfo) doubt() {
+	for h := l.holds.first; h != nil; h = h.links[inLock].next {
+		h.unsure = h.read
+	}
+}
+
+// doubted reports whether somebody may hold l who is not on record for it. The
+// caller holds debugMu.
+//
+//go:norace
+func (l *debugInfo) doubted() bool {
+	for h := l.holds.first; h != nil; h = h.links[inLock].next {
+		if h.unsure {
+			return true
+		}
+	}
+	return false
 }
 
 // debugRelease takes off the record what a call of RUnlock, Unlock or Downgrade
@@ -349,19 +376,23 @@ func debugRelease(rw *RWMutex, read, readLocked bool, misuse string) *debugInfo 
 	c := newDebugCall(read, debugReleases)
 	var l *debugInfo
 	var h *debugCall
+	unsure := false
 	for {
 		debugMu.Lock()
 		l = debugInfoOf(rw)
-		if h = l.toRelease(c.g, read); h != nil || nanotime()-c.at > int64(debugUnderWay) || !l.underWay(read) {
+		if h, unsure = l.toRelease(c.g, read); h != nil || nanotime()-c.at > int64(debugUnderWay) || !l.underWay(read) {
 			break
 		}
 		debugMu.Unlock()
-		time.Sleep(100 * time.Microsecond)
+		runtime.Gosched() // to sleep would move a synctest bubble's clock, or never end there
 	}
 	switch {
 	case h != nil:
 		l.drop(h)
 		h.free()
+		if unsure {
+			l.doubt()
+		}
 	case read || rw.count.Load()&writerLocked == 0:
 		report := l.misuse(c, misuse)
 		debugMu.Unlock()
@@ -539,6 +570,7 @@ func debugAssert(rw *RWMutex, read bool) {
 	for _, g := range [2]uint64{c.g, 0} {
 		ok = ok || l.own(g, false) != nil || read && l.own(g, true) != nil
 	}
+	ok = ok || read && l.doubted()
 	var reports []*debugReport
 	if !ok {
 		title := assertHeldFailed
@@ -631,11 +663,25 @@ func debugWatch() {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-			deliver(debugLook())
+			debugDeliverElsewhere(debugLook())
 		case <-known.kick:
 			timer.Stop()
 		}
 	}
+}
+
+// debugDeliverElsewhere is deliver by a goroutine of its own, which the handler may
+// end.
+func debugDeliverElsewhere(reports []*debugReport) {
+	if reports == nil {
+		return
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		deliver(reports)
+	}()
+	<-over
 }
 
 // debugNext is how long it is until the next look, negative if nobody waits.

@@ -12,8 +12,7 @@ import "weak"
 
 // A debugOrder is the part that one lock has in it.
 type debugOrder struct {
-	edges  *debugEdge // those that were used last come first
-	degree int
+	edges [debugEdgeLists]debugEdges // by the number of the lock that they lead to
 
 	// What a search leaves: its number, by which edge from which lock it came here
 	// first, and who is next to be looked at.
@@ -23,9 +22,23 @@ type debugOrder struct {
 	next   *debugInfo
 }
 
-// debugMaxEdges is how many edges lead from a lock at the most. Those to locks
-// that are gone make room first, then the one that was not used for longest.
-const debugMaxEdges = 1024
+// A debugEdges is a list of edges: those that were used last come first.
+type debugEdges struct {
+	first *debugEdge
+	n     int
+}
+
+// How many lists there are of the edges that lead from a lock, and how long each may
+// be. In a full one those to locks that are gone make room, then the one that was not
+// used for longest.
+const (
+	debugEdgeLists = 32
+	debugMaxEdges  = 32
+)
+
+// debugNearest is to how many of a goroutine's holds, the last ones, edges lead at
+// the least: to the others ways lead over those, if these are kept.
+const debugNearest = 16
 
 const debugCircle = "rwsem: locks are taken in an order that leads round in a circle"
 
@@ -44,37 +57,65 @@ type debugEdge struct {
 //
 //go:norace
 func (l *debugInfo) edge(h, c *debugCall) bool {
-	for at := &l.edges; *at != nil; at = &(*at).next {
+	list := &l.edges[c.lock.id%debugEdgeLists]
+	for at := &list.first; *at != nil; at = &(*at).next {
 		if e := *at; e.id == c.lock.id {
 			*at = e.next
-			e.next, l.edges = l.edges, e
+			e.next, list.first = list.first, e
 			return false
 		}
 	}
-	if l.degree >= debugMaxEdges {
-		l.trim()
+	if list.n >= debugMaxEdges {
+		list.trim()
 	}
-	l.edges = &debugEdge{
-		next: l.edges, to: c.lock.weak, id: c.lock.id, addrs: [2]uintptr{l.addr, c.lock.addr},
+	list.first = &debugEdge{
+		next: list.first, to: c.lock.weak, id: c.lock.id, addrs: [2]uintptr{l.addr, c.lock.addr},
 		first: h.debugPlace, then: c.debugPlace,
 	}
-	l.degree++
+	list.n++
 	return true
 }
 
 // trim makes room for an edge. The caller holds debugMu.
 //
 //go:norace
-func (l *debugInfo) trim() {
-	at := &l.edges
+func (l *debugEdges) trim() {
+	at := &l.first
 	for *at != nil {
-		if (*at).to.Value() == nil || (*at).next == nil && l.degree >= debugMaxEdges {
+		if (*at).to.Value() == nil || (*at).next == nil && l.n >= debugMaxEdges {
 			*at = (*at).next
-			l.degree--
+			l.n--
 		} else {
 			at = &(*at).next
 		}
 	}
+}
+
+// inOrder notes that c takes its lock with its goroutine's holds, and reports what
+// that leads round in. Beyond the last debugNearest holds it stops at one to whose
+// lock ways lead from those before it: many locks held at once would otherwise be as
+// many edges each. The caller holds debugMu.
+//
+//go:norace
+func (c *debugCall) inOrder() (reports []*debugReport) {
+	n := 0
+	for h := debugHoldsOf(c.g).last; h != nil; h = h.links[inKnown].prev {
+		if h.g != c.g || h.unsure {
+			continue
+		}
+		l := h.held.Value()
+		if l == nil {
+			continue
+		}
+		if r := c.circle(h, l); r != nil {
+			reports = append(reports, r)
+		}
+		if n++; n >= debugNearest && h.ordered {
+			break
+		}
+	}
+	c.ordered = true
+	return reports
 }
 
 // circle notes that c takes its lock with h, a hold of l. If a way leads back from
@@ -90,10 +131,12 @@ func (c *debugCall) circle(h *debugCall, l *debugInfo) *debugReport {
 	start.search = known.search
 	last := start
 	for x := start; x != nil && l.search != known.search; x = x.next {
-		for e := x.edges; e != nil; e = e.next {
-			if y := e.to.Value(); y != nil && y.search != known.search {
-				y.search, y.via, y.from = known.search, e, x
-				last.next, last = y, y
+		for i := range x.edges {
+			for e := x.edges[i].first; e != nil; e = e.next {
+				if y := e.to.Value(); y != nil && y.search != known.search {
+					y.search, y.via, y.from = known.search, e, x
+					last.next, last = y, y
+				}
 			}
 		}
 	}

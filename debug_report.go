@@ -24,9 +24,10 @@ type debugReport struct {
 
 // A debugEntry is a call with its stack.
 type debugEntry struct {
-	role debugRole
-	addr uintptr
-	age  time.Duration
+	role   debugRole
+	addr   uintptr
+	age    time.Duration
+	unsure bool // as of the call
 	debugPlace
 }
 
@@ -49,7 +50,7 @@ const debugMaxEntries = 16
 
 //go:norace
 func (r *debugReport) add(role debugRole, addr uintptr, p *debugPlace) {
-	r.entries = append(r.entries, debugEntry{role, addr, time.Duration(nanotime() - p.at), *p})
+	r.entries = append(r.entries, debugEntry{role, addr, time.Duration(nanotime() - p.at), false, *p})
 }
 
 // addHolds adds who holds l, addWaits who waits for it but c. The caller holds
@@ -63,8 +64,14 @@ func (r *debugReport) addHolds(l *debugInfo) {
 			r.more++
 			continue
 		}
-		r.add(debugHas, l.addr, &h.debugPlace)
+		r.addHold(h)
 	}
+}
+
+//go:norace
+func (r *debugReport) addHold(h *debugCall) {
+	r.add(debugHas, h.addr, &h.debugPlace)
+	r.entries[len(r.entries)-1].unsure = h.unsure
 }
 
 //go:norace
@@ -99,7 +106,7 @@ func (c *debugCall) check() (reports []*debugReport) {
 			if known.gone.n > debugMaxGone {
 				known.gone.remove(known.gone.first, inKnown)
 			}
-		case h.g == c.g && l == c.lock && (own == nil || !h.read):
+		case h.g == c.g && l == c.lock && !h.unsure && (own == nil || !h.read):
 			own = h
 		}
 		h = next
@@ -111,16 +118,7 @@ func (c *debugCall) check() (reports []*debugReport) {
 			reports = append(reports, r)
 		}
 	case known.order:
-		for h := holds.first; h != nil; h = h.links[inKnown].next {
-			if h.g != c.g {
-				continue
-			}
-			if l := h.held.Value(); l != nil {
-				if r := c.circle(h, l); r != nil {
-					reports = append(reports, r)
-				}
-			}
-		}
+		reports = c.inOrder()
 	}
 	if !c.read && c.how != debugTries {
 		reports = append(reports, c.blocksRecursive()...)
@@ -181,7 +179,7 @@ func (c *debugCall) blocksRecursive() (reports []*debugReport) {
 		if !w.read || w.how < debugCancels || w.again {
 			continue
 		}
-		if own := c.lock.own(w.g, true); own != nil {
+		if own := c.lock.own(w.g, true); own != nil && !own.unsure {
 			w.again = true
 			r := &debugReport{title: debugRecursive}
 			r.add(debugTakes, c.lock.addr, &w.debugPlace)
@@ -281,8 +279,12 @@ func (l *debugInfo) behindNobody(c uint64) bool {
 
 // deliver hands reports to the handler, or ends the process with the first.
 func deliver(reports []*debugReport) {
+	var now map[uint64]string // of all: to look stops the world
 	for _, r := range reports {
-		text := r.String()
+		if r.now && now == nil {
+			now = debugStacks()
+		}
+		text := r.text(now)
 		h := known.handler.Load()
 		if h == nil {
 			debugDying.Lock() // for good: there is one report
@@ -336,12 +338,17 @@ func (c *debugCall) outside() {
 
 // String is the report in full: the title, then each call with its stack.
 func (r *debugReport) String() string {
-	var b strings.Builder
-	fmt.Fprintln(&b, r.title)
 	var now map[uint64]string
 	if r.now {
 		now = debugStacks()
 	}
+	return r.text(now)
+}
+
+// text is String, now being where each goroutine is.
+func (r *debugReport) text(now map[uint64]string) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, r.title)
 	said := map[uint64]bool{}
 	for _, e := range r.entries {
 		fmt.Fprintf(&b, "\n%s:\n", e.headline())
@@ -350,6 +357,9 @@ func (r *debugReport) String() string {
 			var f runtime.Frame
 			f, more = frames.Next()
 			fmt.Fprintf(&b, "\t%s\n\t\t%s:%d\n", f.Function, f.File, f.Line)
+		}
+		if e.n == debugDepth {
+			fmt.Fprint(&b, "\t... its callers are not on record\n")
 		}
 		if !r.now || e.role != debugHas || e.g == 0 || said[e.g] {
 			continue
@@ -375,6 +385,9 @@ func (e *debugEntry) headline() string {
 	}
 	if e.read {
 		mode = "reading"
+	}
+	if e.unsure {
+		who += ", or another, since a goroutine without a read lock released one,"
 	}
 	switch e.role {
 	case debugTakes:
@@ -445,7 +458,7 @@ func debugHeld() *debugReport {
 //go:norace
 func (r *debugReport) addAll(holds *debugCalls) {
 	for h := holds.first; h != nil; h = h.links[inKnown].next {
-		r.add(debugHas, h.addr, &h.debugPlace)
+		r.addHold(h)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"weak"
 
@@ -248,6 +249,8 @@ func TestDebugRecursiveReadWithoutWriter(t *testing.T) {
 	rw.RUnlock()
 }
 
+func misuseTitle(message string) string { return strings.TrimPrefix(message, "fatal error: ") }
+
 func TestDebugMisuse(t *testing.T) {
 	nothing := func(*RWMutex) {}
 	for _, s := range []struct {
@@ -274,7 +277,7 @@ func TestDebugMisuse(t *testing.T) {
 			givesBack(&rw, s.unlock)
 			before := rw.count.Load()
 			givesAgain(&rw, s.givesOut)
-			reports.take(t, strings.TrimPrefix(s.title, "fatal error: "), append(s.shows, "rwsem.givesAgain\n")...)
+			reports.take(t, misuseTitle(s.title), append(s.shows, "rwsem.givesAgain\n")...)
 			assert.Equal(t, before, rw.count.Load(), "it does nothing")
 		})
 	}
@@ -539,12 +542,15 @@ func TestDebugMemory(t *testing.T) {
 	var a RWMutex
 	var infos []weak.Pointer[debugInfo]
 	a.Lock()
-	for range debugMaxEdges + 100 {
+	for range debugEdgeLists*debugMaxEdges + 100 {
 		b := new(RWMutex)
 		b.Lock()
 		b.Unlock()
 		infos = append(infos, weak.Make(b.debug.info))
-		require.LessOrEqual(t, a.debug.info.degree, debugMaxEdges)
+	}
+	for i, l := range a.debug.info.edges {
+		require.LessOrEqual(t, l.n, debugMaxEdges)
+		require.Equal(t, l.n, l.length(), i)
 	}
 	forgets := make(chan struct{})
 	go func() {
@@ -580,12 +586,12 @@ func TestDebugMemory(t *testing.T) {
 	for i := range known.holds {
 		live += known.holds[i].n
 	}
-	l := a.debug.info
-	l.degree = debugMaxEdges // as if it were full
-	l.trim()
 	left := 0
-	for e := l.edges; e != nil; e = e.next {
-		left++
+	for i := range a.debug.info.edges {
+		l := &a.debug.info.edges[i]
+		l.n = debugMaxEdges // as if it were full
+		l.trim()
+		left += l.length()
 	}
 	debugMu.Unlock()
 	assert.LessOrEqual(t, n, debugMaxGone)
@@ -594,6 +600,177 @@ func TestDebugMemory(t *testing.T) {
 	assert.LessOrEqual(t, left, 10)
 	a.Unlock()
 	assert.ErrorContains(t, CheckHeld(), "rwsem.TestDebugMemory.func", "those that are gone are held still")
+}
+
+func (l *debugEdges) length() (n int) {
+	for e := l.first; e != nil; e = e.next {
+		n++
+	}
+	return n
+}
+
+// Of many locks held at once edges lead from the last ones, and ways over those from
+// all: in the other order each is found out.
+func TestDebugOrderOfMany(t *testing.T) {
+	reports := catch(t)
+	locks := make([]RWMutex, 5*debugNearest)
+	for range 2 {
+		for i := range locks {
+			locks[i].Lock()
+		}
+		for i := range locks {
+			locks[i].Unlock()
+		}
+	}
+	edges := 0
+	for i := range locks {
+		for _, l := range locks[i].debug.info.edges {
+			edges += l.n
+		}
+	}
+	assert.LessOrEqual(t, edges, len(locks)*debugNearest)
+	reports.none(t)
+	last := &locks[len(locks)-1]
+	for _, i := range []int{len(locks) - 2, len(locks) - 1 - debugNearest, 0} {
+		locksBA(last, &locks[i], (*RWMutex).Lock, (*RWMutex).Lock)
+		reports.take(t, debugCircle, "rwsem.locksBA\n")
+	}
+
+	// To one taken by a try no ways lead: those before it have edges of their own.
+	locks = make([]RWMutex, 5*debugNearest)
+	for i := range locks[:len(locks)-1] {
+		require.True(t, locks[i].TryLock())
+	}
+	last = &locks[len(locks)-1]
+	last.Lock()
+	for i := range locks {
+		locks[i].Unlock()
+	}
+	locksBA(last, &locks[0], (*RWMutex).Lock, (*RWMutex).Lock)
+	reports.take(t, debugCircle, "rwsem.locksBA\n")
+}
+
+// A goroutine that holds no read lock releases one of two others': which of them
+// holds one still is not known.
+func TestDebugReadLockOfOneOfTwo(t *testing.T) {
+	reports := catch(t)
+	var rw RWMutex
+	older, done := make(chan func()), make(chan bool)
+	go func() {
+		for f := range older {
+			f()
+			done <- true
+		}
+	}()
+	inOlder := func(f func()) { older <- f; <-done }
+	defer close(older)
+	inOlder(func() { takesFirst(&rw, (*RWMutex).RLock) })
+	takesSecond(&rw, (*RWMutex).RLock)
+	awaitDone(t, &rw, "another's RUnlock", start(rw.RUnlock)) // of the second
+
+	inOlder(func() { AssertRHeld(&rw) })
+	assert.Contains(t, Holders(&rw), "or another, since a goroutine without a read lock released one, has held RWMutex")
+	locked := start(rw.Lock)
+	awaitQueued(t, &rw, 0, 1)
+	inOlder(rw.RUnlock)
+	awaitDone(t, &rw, "Lock", locked)
+	rw.Unlock()
+	assert.NotContains(t, Holders(&rw), "has held")
+
+	// Lock by the one whose read lock was released waits for the other's only.
+	inOlder(func() { takesFirst(&rw, (*RWMutex).RLock) })
+	takesSecond(&rw, (*RWMutex).RLock)
+	awaitDone(t, &rw, "another's RUnlock", start(rw.RUnlock))
+	released := start(func() { awaitQueued(t, &rw, 0, 1); inOlder(rw.RUnlock) })
+	rw.Lock()
+	awaitDone(t, &rw, "the other", released)
+	rw.Unlock()
+
+	// Both are the same goroutine's: it holds one.
+	takesFirst(&rw, (*RWMutex).RLock)
+	takesFirst(&rw, (*RWMutex).RLock)
+	awaitDone(t, &rw, "another's RUnlock", start(rw.RUnlock))
+	assert.False(t, rw.TryLock())
+	unlocks := start(func() { awaitQueued(t, &rw, 0, 1); rw.RUnlock() })
+	rw.Lock()
+	awaitDone(t, &rw, "the other", unlocks)
+	reports.take(t, "rwsem: Lock of RWMutex that this goroutine has locked for reading", "rwsem.takesFirst\n")
+	rw.Unlock()
+	requireAtRest(t, &rw)
+}
+
+// In a bubble, whose clock stands still while somebody waits for the lock.
+func TestDebugMisuseInBubble(t *testing.T) {
+	defer func(old time.Duration) { debugUnderWay = old }(debugUnderWay)
+	debugUnderWay = time.Millisecond
+	reports := catch(t)
+	synctest.Test(t, func(t *testing.T) {
+		var rw RWMutex
+		rw.Lock()
+		reader := start(func() { rw.RLock(); rw.RUnlock() })
+		for r, _ := queued(&rw); r == 0; r, _ = queued(&rw) {
+			runtime.Gosched()
+		}
+		givesBack(&rw, (*RWMutex).RUnlock)
+		rw.Unlock()
+		<-reader
+	})
+	reports.take(t, misuseTitle(misuseRUnlock), "rwsem.givesBack\n")
+}
+
+// A handler may end its goroutine: later waits are reported all the same. Where many
+// are, it is looked once at what all do.
+func TestDebugMaxWaitOfMany(t *testing.T) {
+	defer SetDebugHandler(nil)
+	ended := make(chan string, 100)
+	SetDebugHandler(func(report string) {
+		ended <- report
+		runtime.Goexit()
+	})
+	defer SetMaxWait(SetMaxWait(time.Millisecond))
+	var rw RWMutex
+	rw.Lock()
+	for range 3 {
+		writer := start(func() { comesBetween(&rw) })
+		assert.Contains(t, <-ended, "rwsem.comesBetween\n")
+		rw.Unlock()
+		awaitDone(t, &rw, "the writer", writer)
+		rw.Lock()
+	}
+	rw.Unlock()
+
+	leave := make(chan struct{})
+	holder := start(func() { takesFirst(&rw, (*RWMutex).Lock); staysOnChannel(leave); rw.Unlock() })
+	await(t, &rw, "the holder", func() bool { return strings.Contains(Holders(&rw), "has held") })
+	r := debugHeld()
+	var got []string
+	SetDebugHandler(func(report string) {
+		if got = append(got, report); len(got) == 1 {
+			close(leave)
+			<-holder
+		}
+	})
+	deliver([]*debugReport{r, r})
+	require.Len(t, got, 2)
+	assert.Equal(t, strings.Count(got[0], "and is now here"), strings.Count(got[1], "and is now here"))
+}
+
+// A stack that is longer than what is on record says so.
+func TestDebugDeepStack(t *testing.T) {
+	reports := catch(t)
+	var deep func(n int)
+	deep = func(n int) {
+		if n > 0 {
+			deep(n - 1)
+		} else {
+			new(RWMutex).Unlock()
+		}
+	}
+	const more = "\t... its callers are not on record\n"
+	deep(2)
+	assert.NotContains(t, reports.take(t, misuseTitle(misuseUnlock)), more)
+	deep(debugDepth)
+	reports.take(t, misuseTitle(misuseUnlock), more)
 }
 
 // A copy of an unlocked lock is another lock.
