@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,31 @@ var exploredFaults = []string{
 	"convoy-readers",
 	"stale-reader-owner",
 	"unlock-order",
+	"others-not-woken",
+	"batch-left-behind",
+	"explore/tell-before-promise",
+	"explore/others-before-settle",
+	"explore/more-before-settle",
+	"explore/hint-read-twice",
+	"explore/stop-not-awaited",
+	"explore/free-woken",
+	"explore/free-since",
+	"explore/sleep-without-recheck",
+	"explore/granted-by-old-look",
+}
+
+// guardFaults are such ones of the readers' guard: they are found where few readers
+// fit into the count.
+var guardFaults = []string{
+	"read-fail-room",
+	"read-fail-queue",
+	"read-fail-rejoin",
+	"read-fail-batch",
+	"read-fail-grant",
+	"read-fail-try",
+	"read-fail-waits",
+	"read-fail",
+	"heir-read-fail",
 }
 
 // TestExploreFaults checks that the patches apply; with -rwsem.explore=faults it
@@ -61,13 +87,17 @@ func TestExploreFaults(t *testing.T) {
 			sources[name] = string(b)
 		}
 	}
-	for _, fault := range exploredFaults {
+	for _, fault := range slices.Concat(exploredFaults, guardFaults) {
 		t.Run(fault, func(t *testing.T) {
 			name, text := putBack(t, sources, fault)
 			if *exploreMode != "faults" {
 				return
 			}
-			found := exploreFault(t, sources, name, text)
+			tags := "rwsemexplore"
+			if slices.Contains(guardFaults, fault) {
+				tags += ",rwsemnarrow"
+			}
+			found := exploreFault(t, sources, name, text, tags)
 			t.Logf("%s: %s", fault, found)
 			assert.Contains(t, found, "found")
 		})
@@ -80,12 +110,12 @@ var (
 	programFails  = regexp.MustCompile(`(\S+ sections=.*): schedule \d+ fails`)
 )
 
-// exploreFault explores sources in which the file of the given name has the given
-// text, and says whether that failed and after how many schedules.
-func exploreFault(t *testing.T, sources map[string]string, name, text string) string {
+// exploreFault explores sources, built with the given tags, in which the file of the
+// given name has the given text, and says whether that failed and after how many schedules.
+func exploreFault(t *testing.T, sources map[string]string, name, text, tags string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	run := buildFaulty(ctx, t, sources, name, text, "rwsemexplore")
+	run := buildFaulty(ctx, t, sources, name, text, tags)
 	start := time.Now()
 	out, err := run("-test.v", "-test.failfast", "-test.run=^TestExplore$")
 	made := 0

@@ -158,11 +158,18 @@ func (e explored) String() string {
 // useExplorer has the lock's surroundings be the same in every run.
 func useExplorer(t testing.TB) {
 	require.Empty(t, os.Getenv("RWSEMDEBUG"), "what is explored is the usual policy")
+	require.Contains(t, []string{"quick", "full", "faults"}, *exploreMode, "-rwsem.explore")
+	if t.Name() != "TestExploreProgram" {
+		require.Empty(t, *exploreProgram+*exploreReplay, "-rwsem.program and -rwsem.replay are for -run TestExploreProgram")
+	}
 	was, wasCPUs, wasOffset := maxSpinners, cpus, statusOffset
 	cpus = 2
 	statusOffset = 4 // there is one: status knows
 	roundInstructions.Store(1)
-	t.Cleanup(func() { maxSpinners, cpus, statusOffset = was, wasCPUs, wasOffset })
+	t.Cleanup(func() {
+		maxSpinners, cpus, statusOffset = was, wasCPUs, wasOffset
+		maxWake, wakeFan = usualWake, usualFan
+	})
 }
 
 // search makes runs of p until all orders were tried, one fails, or it was made
@@ -172,7 +179,6 @@ func search(p program, limit int) explored {
 }
 
 func (d *depthFirst) search(p program, limit int) (e explored) {
-	maxSpinners = uint32(p.spinners)
 	start := time.Now()
 	for {
 		x := newExplorer(p, d)
@@ -201,7 +207,6 @@ func (d *depthFirst) search(p program, limit int) (e explored) {
 
 // sample makes runs of p at random.
 func sample(p program, seed uint64, runs int) (e explored) {
-	maxSpinners = uint32(p.spinners)
 	start := time.Now()
 	for i := range runs {
 		x := newExplorer(p, newRandomly(seed+uint64(i), 1+i%5))
@@ -219,7 +224,6 @@ func sample(p program, seed uint64, runs int) (e explored) {
 
 // replay repeats a run and returns its steps and how it failed.
 func replay(p program, schedule []int) (log []string, failure string) {
-	maxSpinners = uint32(p.spinners)
 	r := &repeated{choices: slices.Clone(schedule)}
 	x := newExplorer(p, r)
 	x.trace = true
@@ -253,7 +257,7 @@ func parseReplay(t *testing.T) (schedule []int) {
 	}
 	for _, s := range strings.Split(*exploreReplay, ",") {
 		c, err := strconv.Atoi(s)
-		require.NoError(t, err)
+		require.NoError(t, err, "-rwsem.replay is numbers with commas between them")
 		schedule = append(schedule, c)
 	}
 	return schedule
@@ -272,8 +276,8 @@ type planned struct {
 	runs int
 }
 
-// plans are the programs that TestExplore explores: quick ones end within some
-// seconds in all.
+// plans are the programs that TestExplore explores, with as many readers as there
+// can be: quick ones end within some seconds in all.
 func plans(full bool) (plans []planned) {
 	due, two := []time.Duration{dueJump}, []time.Duration{spinOver, dueJump}
 	quick := func(p program) { plans = append(plans, planned{p, quickRuns}) }
@@ -290,17 +294,31 @@ func plans(full bool) (plans []planned) {
 	// are hints only are left out in the quick runs.
 	for _, calls := range []string{"WW|W", "WW|R", "WR|W", "RW|W", "WD|R", "UW|W", "cW|W", "WR|RW", "RW|RW", "WW|RR", "WW|WW", "DR|RW", "UW|RR"} {
 		p := of(calls)
-		p.coarse, p.jumps = true, due
+		p.coarse = true
 		if len(calls) == 4 {
 			p.jumping = 1
 		}
 		quick(p)
-		p.jumps = two
 		p.jumping, p.spinners, p.coarse = 0, 2, false
 		long(p)
 		p.jumping = 1
 		long(p)
 		p.score = scoreLong
+		long(p)
+	}
+
+	for _, calls := range []string{"WW|W", "WW|R", "WR|W", "RW|W", "RR|W"} {
+		p := of(calls)
+		p.score, p.jumps, p.coarse = scoreShort, nil, true
+		quick(p)
+	}
+
+	// Three, in all orders.
+	for _, calls := range []string{"W|R|w", "W|R|W"} {
+		p := of(calls)
+		p.jumps, p.coarse = nil, true
+		quick(p)
+		p.jumps, p.jumping = due, 1
 		long(p)
 	}
 
@@ -319,6 +337,22 @@ func plans(full bool) (plans []planned) {
 			p.coarse, p.spinners, p.jumps = false, 2, two
 			long(p)
 		}
+	}
+	// Sections that become long or short while it is decided who is let in how.
+	for _, calls := range []string{"W|R|R", "W|R|W", "D|R|c"} {
+		p := of(calls)
+		p.scores, p.bound, p.coarse = 1, 2, true
+		quick(p)
+		p.scores, p.bound = 2, 3
+		long(p)
+	}
+	// A writer that asks readers to step back, and then gives up.
+	for _, calls := range []string{"R|R|C", "RR|C"} {
+		p := of(calls)
+		p.spinners, p.jumps, p.jumping, p.bound, p.coarse = 2, []time.Duration{spinOver}, 1, 3, true
+		quick(p)
+		p.jumps, p.bound = two, -1
+		long(p)
 	}
 	// A reader that goes before writers.
 	for _, calls := range []string{"WW|W|R", "WR|W|R"} {
@@ -343,6 +377,26 @@ func plans(full bool) (plans []planned) {
 			p.bound = 2
 			long(p)
 			p.spinners = 2
+			long(p)
+		}
+	}
+
+	// Readers that are let in by several calls, one after the other, and of which some
+	// wake others.
+	for s := range scoreShort + 1 {
+		for _, batch := range []int{0, 1} {
+			p := of("W|R|R|R")
+			p.score, p.jumps, p.jumping, p.bound, p.coarse, p.batch, p.fan = s, due, 1, 2, true, batch, 1
+			if s == scoreShort { // who was woken to try may be let in before it runs, if it is late
+				p.jumps = []time.Duration{lateJump}
+			}
+			quick(p)
+			p.bound = 3
+			long(p)
+		}
+		for _, calls := range []string{"W|R|R|c", "WW|R|R|R"} {
+			p := of(calls)
+			p.score, p.jumps, p.jumping, p.bound, p.coarse, p.batch, p.fan = s, due, 1, 2, true, 2, 1
 			long(p)
 		}
 	}
@@ -373,9 +427,33 @@ func plans(full bool) (plans []planned) {
 	return plans
 }
 
+// guardPlans are the programs in which more readers come than fit into the count.
+func guardPlans(full bool) (plans []planned) {
+	for s := range scoreShort + 1 {
+		for _, p := range []struct {
+			calls string
+			held  int
+			quick int // preemptions
+		}{
+			{"h|R|R", 7, 2}, {"h|R|r", 7, 3}, {"h|R|c", 7, 1}, {"h|R|R|R", 6, 1}, {"h|hk|R|R", 7, 1}, {"hhhhhhh|W|R", 7, 2}, {"hhhhhhh|C|R", 7, 1},
+		} {
+			p := planned{program{
+				calls: strings.Split(p.calls, "|"), held: p.held, score: s, jumps: []time.Duration{dueJump}, jumping: 1, bound: p.quick, coarse: true,
+			}, quickRuns}
+			plans = append(plans, p)
+			if full {
+				p.bound++
+				p.runs = fullRuns
+				plans = append(plans, p)
+			}
+		}
+	}
+	return plans
+}
+
 // How many runs a program may take before it counts as not exhausted.
 const (
-	quickRuns = 100_000
+	quickRuns = 150_000
 	fullRuns  = 5_000_000
 )
 
@@ -384,7 +462,11 @@ func TestExplore(t *testing.T) {
 	useExplorer(t)
 	full := *exploreMode == "full"
 	var all explored
-	for _, p := range plans(full) {
+	of := plans
+	if guardInReach {
+		of = guardPlans
+	}
+	for _, p := range of(full) {
 		t.Run(p.String(), func(t *testing.T) {
 			e := search(p.program, p.runs)
 			report(t, p.program, e)
@@ -407,8 +489,7 @@ func TestExploreProgram(t *testing.T) {
 		s = "W|R sections=long spinners=0 jumps=0"
 	}
 	p, err := parseProgram(s)
-	require.NoError(t, err)
-	require.Equal(t, s, p.String())
+	require.NoError(t, err, "-rwsem.program")
 	schedule := parseReplay(t)
 	if schedule == nil {
 		report(t, p, search(p, 0))
@@ -499,6 +580,48 @@ func TestExploreLeavesOutNothing(t *testing.T) {
 		}
 	}
 	assert.Greater(t, left, 1000, "something was left out")
+}
+
+// What is printed is read, what is left out is what is usual, and what is no program
+// is an error that says why.
+func TestParseProgram(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		for _, p := range append(plans(full), guardPlans(full)...) {
+			again, err := parseProgram(p.String())
+			require.NoError(t, err)
+			require.Equal(t, p.String(), again.String())
+		}
+	}
+	for s, want := range map[string]string{
+		"W|Rc":                                "W|Rc sections=medium spinners=0 jumps=0",
+		"C|c jumps=1x550us":                   "C|c sections=medium spinners=0 jumps=1x550µs",
+		" W|R  hints=0 preemptions=0 ":        "W|R sections=medium spinners=0 jumps=0 preemptions=0 hints=0",
+		"h|k scores=2 batch=1 fan=3 held=4":   "h|k sections=medium spinners=0 jumps=0 scores=2 batch=1 fan=3 held=4",
+		"R|U unlucky=1 sections=long hints=1": "R|U sections=long spinners=0 jumps=0 unlucky=1",
+	} {
+		p, err := parseProgram(s)
+		require.NoError(t, err, s)
+		require.Equal(t, want, p.String())
+	}
+	for s, want := range map[string]string{
+		"":                   "no program",
+		"|":                  `thread 0 of "|" does nothing`,
+		"W|X":                `no such section: 'X' of "W|X"`,
+		"sections=long":      `no such section: 's'`,
+		"W | R":              `what is "|"?`,
+		"W|R sections=foo":   `no such sections: "sections=foo"`,
+		"W|R preemptions=x":  `"preemptions=x": a number has to follow`,
+		"W|R spinners=-1":    `"spinners=-1": a number has to follow`,
+		"W|R jumps=5":        `"jumps=5": as in jumps=1x30µs,550µs`,
+		"W|R jumps=1x5":      `"jumps=1x5": as in jumps=1x30µs,550µs`,
+		"W|R hints=2":        `"hints=2": 0 or 1`,
+		"W|R held=1 bogus=1": `what is "bogus=1"?`,
+		"h|R":                "more sections h than held=0",
+		"hh|R held=1":        "more sections h than held=1",
+	} {
+		_, err := parseProgram(s)
+		require.ErrorContains(t, err, want, s)
+	}
 }
 
 // A run that is repeated takes the same steps, and choices that are no run's are

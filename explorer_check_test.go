@@ -10,6 +10,11 @@ import "fmt"
 func (x *explorer) counted(t *thread, before, after uint64) {
 	d := int(int64(after>>readerShift) - int64(before>>readerShift))
 	t.counted += d
+	if taken := ^before & after & writerLocked; taken != 0 || d > 0 {
+		t.unowed = before&flagHandoff == 0
+	} else if x.writer != t && before&flagHandoff == 0 {
+		t.unowed = true
+	}
 	if t.releasing && d == -1 {
 		t.releasing = false
 		t.reads--
@@ -49,6 +54,14 @@ func (x *explorer) told(t *thread, s *waiterSeen) {
 	x.writer = s.thread
 }
 
+// took checks that t, whose call has got the lock, was not to leave it to the first
+// waiter. Who was told may have been dismissed: it may join those it was let in with.
+func (x *explorer) took(t *thread) {
+	if !t.told && !t.unowed {
+		x.fail("thread %d takes the lock past hand-off", t.id)
+	}
+}
+
 // returned checks what a call of t leaves behind.
 func (x *explorer) returned(t *thread) {
 	t.granted = false
@@ -64,7 +77,8 @@ func (x *explorer) returned(t *thread) {
 // check is for every state.
 func (x *explorer) check() {
 	c := x.rw.count.v.Load()
-	counted, reads := 0, 0
+	counted, reads := x.unowned, x.unowned
+	queueing := 0   // readers that wait for waitLock and are in the count
 	resting := true // no call is to see to the waiters: each has not begun, sleeps or is about to queue
 	for _, t := range x.threads {
 		if t.counted < t.reads {
@@ -74,6 +88,7 @@ func (x *explorer) check() {
 			x.fail("two writers: %d holds the lock", t.id)
 		}
 		counted += t.counted
+		queueing += int(truth(t.queues && t.counted > t.reads))
 		reads += max(t.reads, int(truth(t.granted)))
 		asleep := t.op == opPark && !x.enabled(t)
 		resting = resting && (t.done || t.inCall == 0 && (t.owner == nil || !t.begun) || asleep || t.queues && t.counted == t.reads)
@@ -83,6 +98,9 @@ func (x *explorer) check() {
 	}
 	if n := int(c >> readerShift); n != counted {
 		x.fail("the count has %d readers, the calls have %d there", n, counted)
+	}
+	if limit := int(flagReadFail>>readerShift) - 1; reads+queueing > limit {
+		x.fail("%d readers hold the lock and %d wait in the count, where %d are the limit", reads, queueing, limit)
 	}
 	if (c&writerLocked != 0) != (x.writer != nil) {
 		x.fail("the count has a writer: %v, a call has put it there: %v", c&writerLocked != 0, x.writer != nil)
@@ -171,7 +189,7 @@ func (x *explorer) checkRing() string {
 // checkRest is for the end of a run.
 func (x *explorer) checkRest() {
 	switch c := x.rw.count.v.Load(); {
-	case c != 0:
+	case c != uint64(x.unowned)<<readerShift:
 		x.fail("at the end the count says %s", countString(c))
 	case x.rw.head != nil:
 		x.fail("at the end somebody waits")

@@ -3,6 +3,7 @@
 package rwsem
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -30,8 +31,12 @@ type program struct {
 	jumps    []time.Duration // by which the clock may jump
 	jumping  int             // how often it does at the most
 	unlucky  int             // how often at the most a spinner is told that its owner or its processor has no time for it
+	scores   int             // how often at the most the score has become another one when somebody looks at it
 	bound    int             // preemptions at the most, -1 for any number
 	coarse   bool            // what is a hint only, owner, ctl and steals, is read and written without a step
+	batch    int             // how many readers are let in together at the most, 0 for what is usual
+	fan      int             // how many of them a waker wakes itself, 0 for what is usual
+	held     int             // read locks that are held at the start; sections h give one up, k take one more that is kept
 }
 
 // String is as parseProgram reads it.
@@ -47,57 +52,103 @@ func (p program) String() string {
 	if p.unlucky > 0 {
 		s += fmt.Sprint(" unlucky=", p.unlucky)
 	}
+	if p.scores > 0 {
+		s += fmt.Sprint(" scores=", p.scores)
+	}
 	if p.bound >= 0 {
 		s += fmt.Sprint(" preemptions=", p.bound)
 	}
 	if p.coarse {
 		s += " hints=0"
 	}
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"batch", p.batch}, {"fan", p.fan}, {"held", p.held}} {
+		if f.n > 0 {
+			s += fmt.Sprintf(" %s=%d", f.name, f.n)
+		}
+	}
 	return s
 }
 
-// parseProgram reads a program as it is printed.
+// sections are the letters of perform.
+const sections = "WUDRLwrCchk"
+
+// parseProgram reads a program as it is printed; what is left out is 0, medium, or
+// without a bound.
 func parseProgram(s string) (p program, err error) {
 	fields := strings.Fields(s)
 	if len(fields) == 0 {
-		return p, fmt.Errorf("no program")
+		return p, fmt.Errorf("no program, as in %q", "W|Rc sections=long jumps=1x550µs preemptions=2")
 	}
 	p.calls, p.bound = strings.Split(fields[0], "|"), -1
+	for i, calls := range p.calls {
+		if calls == "" {
+			return p, fmt.Errorf("thread %d of %q does nothing", i, fields[0])
+		}
+		for _, c := range calls {
+			if !strings.ContainsRune(sections, c) {
+				return p, fmt.Errorf("no such section: %q of %q; there are %s", c, fields[0], sections)
+			}
+		}
+	}
+	numbers := map[string]*int{
+		"spinners": &p.spinners, "unlucky": &p.unlucky, "scores": &p.scores, "preemptions": &p.bound,
+		"batch": &p.batch, "fan": &p.fan, "held": &p.held,
+	}
 	for _, f := range fields[1:] {
 		name, value, _ := strings.Cut(f, "=")
-		number, times, _ := strings.Cut(value, "x")
-		n, bad := strconv.Atoi(number)
 		switch {
 		case name == "sections":
 			i := slices.Index(scores[:], value)
 			if i < 0 {
-				return p, fmt.Errorf("no such sections: %q", f)
+				return p, fmt.Errorf("no such sections: %q; there are %v", f, scores)
 			}
 			p.score = score(i)
-		case bad != nil:
-			return p, fmt.Errorf("%q: %w", f, bad)
-		case name == "spinners":
-			p.spinners = n
-		case name == "unlucky":
-			p.unlucky = n
-		case name == "preemptions":
-			p.bound = n
 		case name == "hints":
-			p.coarse = n == 0
-		case name == "jumps":
-			p.jumping = n
-			for s := range strings.SplitSeq(times, ",") {
-				d, err := time.ParseDuration(s)
-				if err != nil && n > 0 {
-					return p, err
-				}
-				p.jumps = append(p.jumps, d)
+			if value != "0" && value != "1" {
+				return p, fmt.Errorf("%q: 0 or 1", f)
 			}
+			p.coarse = value == "0"
+		case name == "jumps":
+			if !p.parseJumps(value) {
+				return p, fmt.Errorf("%q: as in jumps=1x30µs,550µs", f)
+			}
+		case numbers[name] != nil:
+			n, err := strconv.ParseUint(value, 10, 8)
+			if err != nil {
+				return p, fmt.Errorf("%q: a number has to follow, at most 255", f)
+			}
+			*numbers[name] = int(n)
 		default:
 			return p, fmt.Errorf("what is %q?", f)
 		}
 	}
+	if strings.Count(fields[0], "h") > p.held {
+		return p, fmt.Errorf("more sections h than held=%d", p.held)
+	}
 	return p, nil
+}
+
+func (p *program) parseJumps(s string) bool {
+	number, times, any := strings.Cut(s, "x")
+	n, err := strconv.ParseUint(number, 10, 8)
+	if err != nil || any != (n > 0) {
+		return false
+	}
+	p.jumping = int(n)
+	if !any {
+		return true
+	}
+	for s := range strings.SplitSeq(times, ",") {
+		d, err := time.ParseDuration(s)
+		if err != nil || d <= 0 {
+			return false
+		}
+		p.jumps = append(p.jumps, d)
+	}
+	return true
 }
 
 // A score is what the lock takes the sections for.
@@ -125,6 +176,7 @@ const (
 	optJump   = -1  // and below: a jump of the clock
 	optUsual  = -20 // a spinner's owner runs, its processor is free
 	optUnlike = -21 // not
+	optScore  = -30 // and below: the score is another one
 )
 
 // An explorer is one run.
@@ -141,8 +193,10 @@ type explorer struct {
 	idle    int    // pauses that were ended without any
 	steps   int
 
-	holder  *thread // of waitLock
-	writer  *thread // whose call put the writer into the count, or who was granted it
+	holder  *thread         // of waitLock
+	locked  map[*mutex]bool // whether each other one is held
+	writer  *thread         // whose call put the writer into the count, or who was granted it
+	unowned int             // read locks that are held, which no section has begun to give up
 	waiters []*waiterSeen
 
 	begun    bool // all threads of the program stand before their first step
@@ -153,6 +207,7 @@ type explorer struct {
 	left     int  // preemptions, below 0 for any number
 	jumped   int  // jumps that are left
 	unlikely int  // unlikely answers that are left
+	rescored int  // new scores that are left
 
 	trace  bool
 	log    []string
@@ -184,6 +239,9 @@ type thread struct {
 	releasing      bool // it is about to give up one of reads
 	granted        bool // a reader that was granted the lock and whose call goes on
 
+	told   bool // its waiter was, since its call began
+	unowed bool // it saw the count without hand-off when it put itself there, or a reader since
+
 	timer *thread // of its timed call, armed or firing
 	owner *thread // of a timer: whose call that is
 }
@@ -207,17 +265,20 @@ const (
 )
 
 func newExplorer(p program, c chooser) *explorer {
-	x := &explorer{program: p, chooser: c, clock: exploreStart, left: p.bound, jumped: p.jumping, unlikely: p.unlucky}
-	switch p.score {
-	case scoreLong:
-		x.rw.ctl.v.Store(ctlLongMask)
-	case scoreShort:
-		x.rw.ctl.v.Store(ctlShortMask)
-	}
+	x := &explorer{program: p, chooser: c, clock: exploreStart, left: p.bound, jumped: p.jumping, unlikely: p.unlucky, rescored: p.scores, unowned: p.held, locked: map[*mutex]bool{}}
+	maxSpinners = uint32(p.spinners)
+	maxWake, wakeFan = cmp.Or(p.batch, usualWake), cmp.Or(p.fan, usualFan)
+	x.rw.count.v.Store(uint64(p.held) << readerShift)
+	x.setScore(p.score)
 	for _, calls := range p.calls {
 		x.spawn(func(t *thread) { x.perform(t, calls) })
 	}
 	return x
+}
+
+func (x *explorer) setScore(s score) {
+	is := x.rw.ctl.v.Load() &^ (ctlLongMask | ctlShortMask)
+	x.rw.ctl.v.Store(is | [...]uint32{scoreLong: ctlLongMask, scoreShort: ctlShortMask}[s])
 }
 
 // spawn makes a thread that has not begun.
@@ -293,6 +354,9 @@ func (x *explorer) point(t *thread, o op, at unsafe.Pointer, on *waiterSeen) {
 		return
 	}
 	t.op, t.at, t.on = o, at, on
+	if t.owner != nil && t.owner.timer != t {
+		x.fail("thread %d touches the lock though the timed call is over", t.id)
+	}
 	if !x.begun {
 		t.yield(struct{}{})
 	} else if n := x.pick(t); n != t {
@@ -402,14 +466,14 @@ func (x *explorer) enabled(t *thread) bool {
 	switch {
 	case t.done:
 		return false
+	case t.op == opLock && t.at != unsafe.Pointer(&x.rw.waitLock):
+		return !x.locked[(*mutex)(t.at)]
 	case t.op == opLock:
 		return x.holder == nil
 	case t.op == opPark:
 		return t.on.w.sema.tokens.Load() > 0
 	case t.op == opPause:
 		return t.seen != x.changes
-	case t.op == opStop:
-		return !t.timer.begun || t.timer.done
 	}
 	return true
 }
@@ -437,12 +501,32 @@ func (x *explorer) step(o op, at unsafe.Pointer) {
 		if x.over {
 			x.leave(t)
 		}
+		x.rescore(t, o, at)
 		return
 	}
 	if w := x.waiterAt(at); w != nil && o != opLoad && w.thread != t && w.free {
 		x.fail("touches a waiter whose call is over")
 	}
 	x.point(t, o, at, nil)
+	x.rescore(t, o, at)
+}
+
+// rescore may have the score become another one before t looks at it: others'
+// sections make it change at any time.
+func (x *explorer) rescore(t *thread, o op, at unsafe.Pointer) {
+	if x.rescored == 0 || o != opLoad || at != unsafe.Pointer(&x.rw.ctl) || x.over {
+		return
+	}
+	options := [1 + len(scores)]int{optUsual}
+	for i := range scores {
+		options[1+i] = optScore - i
+	}
+	if c := x.answer(t, options[:]...); c != optUsual {
+		x.rescored--
+		x.setScore(score(optScore - c))
+		x.changes++
+		x.note("sections are %v now", score(optScore-c))
+	}
 }
 
 func (x *explorer) stepped(at unsafe.Pointer, before, after uint64) {
@@ -462,8 +546,14 @@ func (x *explorer) stepped(at unsafe.Pointer, before, after uint64) {
 		x.counted(t, before, after)
 	case at == unsafe.Pointer(&x.rw.owner) && t.op == opStore && x.writer != t:
 		x.fail("stores an owner though the lock is another's")
-	case w != nil && t.op == opStore && after == granted:
-		x.told(t, w)
+	case w != nil && t.op == opStore && after != waiting:
+		w.thread.told = true
+		if after == granted {
+			x.told(t, w)
+		}
+		if w.thread != t {
+			x.point(t, opTold, nil, nil)
+		}
 	case w != nil && t.op == opLoad:
 		t.past = mix(t.past, x.hashWaiter(w.w)) // what it may read now without a step
 	}
@@ -473,6 +563,13 @@ func (x *explorer) saw(v uint64) { x.current.past = mix(x.current.past, v) }
 
 func (x *explorer) lock(m *mutex) {
 	t := x.current
+	if m != &x.rw.waitLock {
+		if _, known := x.locked[m]; known { // else it is nobody else's yet
+			x.point(t, opLock, unsafe.Pointer(m), nil)
+		}
+		x.locked[m] = true
+		return
+	}
 	x.point(t, opLock, unsafe.Pointer(m), nil)
 	if x.over {
 		return
@@ -482,8 +579,12 @@ func (x *explorer) lock(m *mutex) {
 	t.past = mix(t.past, x.hashGuarded())
 }
 
-func (x *explorer) unlock(*mutex) {
+func (x *explorer) unlock(m *mutex) {
 	if x.over {
+		return
+	}
+	if m != &x.rw.waitLock {
+		x.locked[m] = false
 		return
 	}
 	if x.holder != x.current {
@@ -606,8 +707,13 @@ func (x *explorer) waiterUsed(w *waiter) {
 func (x *explorer) waiterFreed(w *waiter) {
 	s := x.see(w)
 	s.free = true
-	if w.sema.tokens.Load() != 0 && !x.over {
+	switch {
+	case x.over:
+	case w.sema.tokens.Load() != 0:
 		x.fail("a call ends with a wake-up left over")
+	case w.next != nil || w.prev != nil || w.wakes != nil || w.since != 0 || w.woken || w.more || w.passed || w.claimed ||
+		w.promised != 0 || w.taken != 0 || w.state.v.Load() != waiting:
+		x.fail("a waiter goes back to the pool with something of its call")
 	}
 }
 
@@ -651,12 +757,13 @@ func (x *explorer) perform(t *thread, calls string) {
 	call := func(f func()) {
 		// What a call has learned is nothing to the next one.
 		n++
-		t.past, t.inCall = mix(uint64(n), uint64(t.id)), 0
+		t.past, t.inCall, t.told = mix(uint64(n), uint64(t.id)), 0, false
 		f()
 		x.returned(t)
 	}
-	locked := func(f func()) { call(func() { f(); t.writes = true }) }
-	rlocked := func(f func()) { call(func() { f(); t.reads++ }) }
+	writes, reads := func() { x.took(t); t.writes = true }, func() { x.took(t); t.reads++ }
+	locked := func(f func()) { call(func() { f(); writes() }) }
+	rlocked := func(f func()) { call(func() { f(); reads() }) }
 	unlock := func() { call(rw.Unlock) }
 	runlock := func() { call(func() { t.releasing = true; rw.RUnlock() }) }
 	timed := func(reader bool) (ok bool) {
@@ -680,7 +787,6 @@ func (x *explorer) perform(t *thread, calls string) {
 			n++
 		}
 	}
-	writes, reads := func() { t.writes = true }, func() { t.reads++ }
 	for _, c := range calls {
 		switch c {
 		case 'W':
@@ -696,6 +802,16 @@ func (x *explorer) perform(t *thread, calls string) {
 		case 'R':
 			rlocked(rw.RLock)
 			runlock()
+		case 'k':
+			rlocked(rw.RLock)
+			t.reads, t.counted = t.reads-1, t.counted-1
+			x.unowned++
+		case 'h':
+			call(func() {
+				x.unowned--
+				t.reads, t.counted, t.releasing = t.reads+1, t.counted+1, true
+				rw.RUnlock()
+			})
 		case 'L':
 			rlocked(rw.RLocker().Lock)
 			call(func() { t.releasing = true; rw.RLocker().Unlock() })
@@ -832,7 +948,7 @@ func (x *explorer) hashGuarded() uint64 {
 func (x *explorer) hash() uint64 {
 	h := mix(x.rw.count.v.Load(), uint64(x.rw.owner.v.Load()))
 	h = mix(mix(h, uint64(x.rw.ctl.v.Load())<<32|uint64(x.rw.steals.v.Load())), x.hashGuarded())
-	h = mix(mix(h, uint64(x.clock)), uint64(x.jumped)<<8|uint64(x.unlikely))
+	h = mix(mix(h, uint64(x.clock)), uint64(x.jumped)<<16|uint64(x.unlikely)<<8|uint64(x.rescored))
 	for _, v := range waiterPool.free {
 		h = mix(h, x.index(v.(*waiter)))
 	}

@@ -38,4 +38,12 @@ const (
 	// by a writer and the owner word empty: that writer may have lost its
 	// processor between the two stores.
 	maxNullRounds = 8
+
+	// maxWake is how many readers are woken at a time, the published bound.
+	maxWake = 256
+
+	// wakeFan is how many waiters a waker wakes itself: each of these wakes as many
+	// others before its call goes on. So whoever unlocks pays for so many wake-ups,
+	// not for 256, and the last of them is woken by a chain of four.
+	wakeFan = 4
 )

@@ -52,6 +52,7 @@ const (
 	opPark
 	opUnpark
 	opWoke // has just unparked another
+	opTold // has just told another, which may run on without being woken
 	opPause
 	opStop // of a timed call: it is over, the timer is not to fire any more
 )
@@ -197,4 +198,16 @@ const (
 	claimRounds   = 1
 	clockRounds   = 1
 	maxNullRounds = 1
+)
+
+// As in other builds, or so few that the goroutines of an exploration are too many
+// to be let in together or to be woken by one.
+var (
+	maxWake = usualWake
+	wakeFan = usualFan
+)
+
+const (
+	usualWake = 256
+	usualFan  = 4
 )

@@ -56,12 +56,9 @@ const (
 	lookUnit  = 10
 	lookUnits = uint16(lookTime >> lookUnit)
 
-	// maxWake is how many readers are woken at a time, the published bound.
-	maxWake = 256
-
 	// maxLook is at how many waiters a dismissed reader looks for its place,
-	// since it holds waitLock meanwhile.
-	maxLook = 2 * maxWake
+	// since it holds waitLock meanwhile: twice as many as come in together.
+	maxLook = 512
 )
 
 func rlockSlow(rw *RWMutex) { rw.rlockSlow() }
@@ -385,7 +382,7 @@ func (rw *RWMutex) preferReader(now int64, afterWriter bool) {
 		return
 	}
 	last := rw.writersOr(h).prev
-	if n := min(last.place-r.place+1, maxWake); now-r.since < int64(n)*int64(policy.readerEach) {
+	if n := min(last.place-r.place+1, uint32(maxWake)); now-r.since < int64(n)*int64(policy.readerEach) {
 		return
 	}
 	// By its age, as its time may have been put off.
@@ -648,7 +645,7 @@ func (rw *RWMutex) grantReaders(l *wakeList, yield bool) bool {
 		}
 		if guardInReach {
 			// No more than there is room for.
-			room := int(min((flagReadFail-1-c)>>readerShift, maxWake))
+			room := int(min((flagReadFail-1-c)>>readerShift, uint64(maxWake)))
 			others = others || n > room
 			counted, n = min(counted, room), min(n, room)
 		}

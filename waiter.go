@@ -178,11 +178,6 @@ func (w *waiter) leave() {
 	w.next, w.prev = nil, nil
 }
 
-// wakeFan is how many waiters a waker wakes itself: each of these wakes as many
-// others before its call goes on. So whoever unlocks pays for so many wake-ups,
-// not for 256, and the last of them is woken by a chain of four.
-const wakeFan = 4
-
 // A wakeList holds the waiters that are to be woken once waitLock is dropped.
 type wakeList struct {
 	woken               *waiter // woken to try; it stays in the queue
