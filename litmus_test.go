@@ -539,6 +539,7 @@ func tookExit(before, after Events, want map[string]int) string {
 func TestLitmus(t *testing.T) {
 	setHandoffTime(t, time.Hour)
 	letSpin(t)
+	require.Positive(t, *litmusRounds, "-rwsem.litmus")
 	for _, l := range litmusPrograms() {
 		t.Run(l.name, func(t *testing.T) {
 			m := new(message)

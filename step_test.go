@@ -593,6 +593,28 @@ func TestStepFirstIsDue(t *testing.T) {
 	require.EqualValues(t, granted, w.state.Load())
 }
 
+// A writer gives its processor to a first waiter that is late and on its way.
+func TestStepFirstIsDueYields(t *testing.T) {
+	stepPolicy(t)
+	setProcs(t, 1)
+	const tries = 100
+	ran := 0
+	for range tries {
+		var rw RWMutex
+		rw.count.Store(stepR | stepW)
+		rw.ctl.Store(spinScores["neither"])
+		queuedWaiter(&rw, "writer").due = 0
+		var other atomic.Bool
+		go other.Store(true)
+		require.True(t, rw.firstIsDue(false, 0))
+		if other.Load() {
+			ran++
+		}
+	}
+	// The scheduler sometimes looks at who has yielded first.
+	require.Greater(t, ran, tries/2)
+}
+
 // What a call gets of a lock without spinning or sleeping.
 func TestStepAwake(t *testing.T) {
 	stepPolicy(t)

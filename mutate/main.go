@@ -66,7 +66,15 @@ func main() {
 		o.files = strings.Split(*files, ",")
 	}
 	var err error
-	if o.only, err = regexp.Compile(*only); err == nil {
+	switch {
+	case flag.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q: files are named by -files", flag.Arg(0))
+	case o.share < 1 || o.jobs < 1 || o.limit < 0:
+		err = fmt.Errorf("-share and -j have to be 1 or more, -for 0 or more")
+	default:
+		o.only, err = regexp.Compile(*only)
+	}
+	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		var wrong []string
@@ -100,11 +108,14 @@ func run(ctx context.Context, o options, out, progress io.Writer) ([]string, err
 	defer os.RemoveAll(tmp)
 	l := &lab{root: root, tmp: tmp, binaries: map[string]string{}, took: map[string]time.Duration{}}
 
+	if _, err := os.Stat(filepath.Join(root, "slowpath.go")); err != nil {
+		return nil, fmt.Errorf("this is to be run at the root of the repository: %w", err)
+	}
 	var all []*mutant
 	for _, file := range o.files {
 		src, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
-			return nil, fmt.Errorf("this is to be run at the root of the repository: %w", err)
+			return nil, err
 		}
 		if strings.HasSuffix(file, ".s") {
 			all = append(all, generateAsm(file, src)...)
@@ -131,8 +142,11 @@ func run(ctx context.Context, o options, out, progress io.Writer) ([]string, err
 		m.id = i + 1
 	}
 	selected, err := o.choose(all)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(selected) == 0:
+		return nil, fmt.Errorf("none of %d mutants is selected", len(all))
 	}
 	if o.list {
 		for _, m := range selected {
@@ -237,7 +251,7 @@ func (o options) choose(all []*mutant) ([]*mutant, error) {
 	}
 	var selected []*mutant
 	for _, m := range all {
-		if o.only.MatchString(m.Name) && (wanted == nil || wanted[m.Name]) && (o.share < 2 || hash(m)%uint64(o.share) == 0) {
+		if o.only.MatchString(m.Name) && (wanted == nil || wanted[m.Name]) && hash(m)%uint64(o.share) == 0 {
 			selected = append(selected, m)
 		}
 	}

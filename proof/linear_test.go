@@ -12,6 +12,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/rwsem/rwsem"
 )
@@ -97,6 +98,7 @@ To run the program again, which may go another way:
 }
 
 func TestLinearizable(t *testing.T) {
+	require.Positive(t, *linearTime, "-proof.time")
 	var all seen
 	wrong := make(chan string, 1) // the first
 	for _, procs := range []int{1, 2, 8} {
