@@ -44,6 +44,7 @@ var exploredFaults = []string{
 	"convoy-readers",
 	"stale-reader-owner",
 	"unlock-order",
+	"somebody-elses-handoff",
 	"others-not-woken",
 	"batch-left-behind",
 	"explore/tell-before-promise",
@@ -71,8 +72,13 @@ var guardFaults = []string{
 	"heir-read-fail",
 }
 
-// TestExploreFaults checks that the patches apply; with -rwsem.explore=faults it
-// puts one after the other into a copy of the package and has the explorer find it.
+// foundAtOnce are some that the explorer finds with its first programs, each by
+// another check: they show that it can fail.
+var foundAtOnce = []string{"unlock-order", "told-after-woken", "counted-after-told", "explore/sleep-without-recheck", "explore/free-woken", "read-fail-queue"}
+
+// TestExploreFaults checks that the patches apply, puts foundAtOnce one after the
+// other into a copy of the package and has the explorer find it, with
+// -rwsem.explore=faults all of them.
 func TestExploreFaults(t *testing.T) {
 	sources := map[string]string{}
 	for _, pattern := range []string{"*.go", "*.s", "go.mod", "go.sum"} {
@@ -90,7 +96,7 @@ func TestExploreFaults(t *testing.T) {
 	for _, fault := range slices.Concat(exploredFaults, guardFaults) {
 		t.Run(fault, func(t *testing.T) {
 			name, text := putBack(t, sources, fault)
-			if *exploreMode != "faults" {
+			if *exploreMode != "faults" && !slices.Contains(foundAtOnce, fault) {
 				return
 			}
 			tags := "rwsemexplore"

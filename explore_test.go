@@ -346,6 +346,24 @@ func plans(full bool) (plans []planned) {
 		p.scores, p.bound = 2, 3
 		long(p)
 	}
+	// Waiters that are passed without a look at their age, and spinners that give up
+	// by how often they have looked.
+	for _, calls := range []string{"W|R|W", "W|W|r", "W|R|R", "D|R|w"} {
+		p := of(calls)
+		p.steals, p.jumps, p.bound, p.coarse = 1, nil, 3, true
+		quick(p)
+		p.steals, p.bound = 2, -1
+		long(p)
+		p.steals, p.looks, p.spinners, p.bound = 0, 2, 2, 2
+		quick(p)
+		p.bound = 3
+		long(p)
+	}
+	for _, calls := range []string{"W|W", "W|R", "D|R"} {
+		p := of(calls)
+		p.spinners, p.looks, p.jumping = 2, 2, 1
+		quick(p)
+	}
 	// A writer that asks readers to step back, and then gives up.
 	for _, calls := range []string{"R|R|C", "RR|C"} {
 		p := of(calls)
@@ -409,6 +427,8 @@ func plans(full bool) (plans []planned) {
 				p := of(kinds[j:j+1] + "|" + kinds[i:i+1])
 				p.score, p.spinners, p.jumping = s, 2, 1
 				switch {
+				case !strings.ContainsAny(p.calls[0]+p.calls[1], "WUDwC"):
+					continue // readers only: nobody waits
 				case i < strings.Index(kinds, "C") && s == scoreMedium:
 					quick(p)
 				case i < strings.Index(kinds, "C"):
@@ -593,11 +613,11 @@ func TestParseProgram(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]string{
-		"W|Rc":                                "W|Rc sections=medium spinners=0 jumps=0",
-		"C|c jumps=1x550us":                   "C|c sections=medium spinners=0 jumps=1x550µs",
-		" W|R  hints=0 preemptions=0 ":        "W|R sections=medium spinners=0 jumps=0 preemptions=0 hints=0",
-		"h|k scores=2 batch=1 fan=3 held=4":   "h|k sections=medium spinners=0 jumps=0 scores=2 batch=1 fan=3 held=4",
-		"R|U unlucky=1 sections=long hints=1": "R|U sections=long spinners=0 jumps=0 unlucky=1",
+		"W|Rc":                         "W|Rc sections=medium spinners=0 jumps=0",
+		"C|c jumps=1x550us":            "C|c sections=medium spinners=0 jumps=1x550µs",
+		" W|R  hints=0 preemptions=0 ": "W|R sections=medium spinners=0 jumps=0 preemptions=0 hints=0",
+		"h|k scores=2 looks=1 steals=3 batch=1 fan=3 held=4": "h|k sections=medium spinners=0 jumps=0 scores=2 steals=3 looks=1 batch=1 fan=3 held=4",
+		"R|U unlucky=1 sections=long hints=1":                "R|U sections=long spinners=0 jumps=0 unlucky=1",
 	} {
 		p, err := parseProgram(s)
 		require.NoError(t, err, s)

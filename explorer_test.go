@@ -32,6 +32,8 @@ type program struct {
 	jumping  int             // how often it does at the most
 	unlucky  int             // how often at the most a spinner is told that its owner or its processor has no time for it
 	scores   int             // how often at the most the score has become another one when somebody looks at it
+	steals   int             // how often at the most a waiter may be passed without a look at its age
+	looks    int             // how often at the most a spinner looks again though nothing has changed
 	bound    int             // preemptions at the most, -1 for any number
 	coarse   bool            // what is a hint only, owner, ctl and steals, is read and written without a step
 	batch    int             // how many readers are let in together at the most, 0 for what is usual
@@ -54,6 +56,12 @@ func (p program) String() string {
 	}
 	if p.scores > 0 {
 		s += fmt.Sprint(" scores=", p.scores)
+	}
+	if p.steals > 0 {
+		s += fmt.Sprint(" steals=", p.steals)
+	}
+	if p.looks > 0 {
+		s += fmt.Sprint(" looks=", p.looks)
 	}
 	if p.bound >= 0 {
 		s += fmt.Sprint(" preemptions=", p.bound)
@@ -94,7 +102,7 @@ func parseProgram(s string) (p program, err error) {
 		}
 	}
 	numbers := map[string]*int{
-		"spinners": &p.spinners, "unlucky": &p.unlucky, "scores": &p.scores, "preemptions": &p.bound,
+		"spinners": &p.spinners, "unlucky": &p.unlucky, "scores": &p.scores, "steals": &p.steals, "looks": &p.looks, "preemptions": &p.bound,
 		"batch": &p.batch, "fan": &p.fan, "held": &p.held,
 	}
 	for _, f := range fields[1:] {
@@ -177,6 +185,7 @@ const (
 	optUsual  = -20 // a spinner's owner runs, its processor is free
 	optUnlike = -21 // not
 	optScore  = -30 // and below: the score is another one
+	optSteal  = -40 // there has been a look at the first waiter's age just now
 )
 
 // An explorer is one run.
@@ -203,11 +212,14 @@ type explorer struct {
 	over     bool
 	failure  string
 	options  []int
-	quiet    bool // nothing new happens: an earlier run's choices are repeated
-	left     int  // preemptions, below 0 for any number
-	jumped   int  // jumps that are left
-	unlikely int  // unlikely answers that are left
-	rescored int  // new scores that are left
+	again    []int // spinners that may look again though nothing has changed
+	quiet    bool  // nothing new happens: an earlier run's choices are repeated
+	left     int   // preemptions, below 0 for any number
+	jumped   int   // jumps that are left
+	unlikely int   // unlikely answers that are left
+	rescored int   // new scores that are left
+	stolen   int   // steals that are left
+	looked   int   // looks that are left
 
 	trace  bool
 	log    []string
@@ -265,7 +277,7 @@ const (
 )
 
 func newExplorer(p program, c chooser) *explorer {
-	x := &explorer{program: p, chooser: c, clock: exploreStart, left: p.bound, jumped: p.jumping, unlikely: p.unlucky, rescored: p.scores, unowned: p.held, locked: map[*mutex]bool{}}
+	x := &explorer{program: p, chooser: c, clock: exploreStart, left: p.bound, jumped: p.jumping, unlikely: p.unlucky, rescored: p.scores, stolen: p.steals, looked: p.looks, unowned: p.held, locked: map[*mutex]bool{}}
 	maxSpinners = uint32(p.spinners)
 	maxWake, wakeFan = cmp.Or(p.batch, usualWake), cmp.Or(p.fan, usualFan)
 	x.rw.count.v.Store(uint64(p.held) << readerShift)
@@ -386,6 +398,7 @@ func (x *explorer) pick(t *thread) *thread {
 			return nil
 		}
 		options, goesOn := x.options[:0], t != nil && x.enabled(t)
+		again := x.again[:0]
 		if goesOn {
 			options = append(options, t.id)
 		}
@@ -400,6 +413,7 @@ func (x *explorer) pick(t *thread) *thread {
 				}
 			case o.op == opPause && !o.done:
 				paused = paused || o != t || !goesOn
+				again = append(again, o.id)
 			}
 			finished = finished && (o.done || o.owner != nil)
 		}
@@ -419,6 +433,10 @@ func (x *explorer) pick(t *thread) *thread {
 			x.fail("stuck: nobody can go on")
 			return nil
 		}
+		if x.looked > 0 && (!goesOn || x.left != 0) {
+			options = append(options, again...)
+		}
+		x.again = again
 		if paused && x.jumped > 0 {
 			for i := range x.jumps {
 				options = append(options, optJump-i)
@@ -434,6 +452,9 @@ func (x *explorer) pick(t *thread) *thread {
 		default:
 			if goesOn && c != t.id && x.left > 0 {
 				x.left--
+			}
+			if o := x.threads[c]; o.op == opPause && o.seen == x.changes {
+				x.looked--
 			}
 			return x.threads[c]
 		}
@@ -501,31 +522,39 @@ func (x *explorer) step(o op, at unsafe.Pointer) {
 		if x.over {
 			x.leave(t)
 		}
-		x.rescore(t, o, at)
+		x.reword(t, o, at)
 		return
 	}
 	if w := x.waiterAt(at); w != nil && o != opLoad && w.thread != t && w.free {
 		x.fail("touches a waiter whose call is over")
 	}
 	x.point(t, o, at, nil)
-	x.rescore(t, o, at)
+	x.reword(t, o, at)
 }
 
-// rescore may have the score become another one before t looks at it: others'
-// sections make it change at any time.
-func (x *explorer) rescore(t *thread, o op, at unsafe.Pointer) {
-	if x.rescored == 0 || o != opLoad || at != unsafe.Pointer(&x.rw.ctl) || x.over {
-		return
-	}
-	options := [1 + len(scores)]int{optUsual}
-	for i := range scores {
-		options[1+i] = optScore - i
-	}
-	if c := x.answer(t, options[:]...); c != optUsual {
-		x.rescored--
-		x.setScore(score(optScore - c))
-		x.changes++
-		x.note("sections are %v now", score(optScore-c))
+// reword may have another value in a word that is a hint only before t looks at it:
+// others' sections change the score at any time, and others' looks at the first
+// waiter how often it may be passed until the next.
+func (x *explorer) reword(t *thread, o op, at unsafe.Pointer) {
+	switch {
+	case o != opLoad || x.over:
+	case at == unsafe.Pointer(&x.rw.ctl) && x.rescored > 0:
+		options := [1 + len(scores)]int{optUsual}
+		for i := range scores {
+			options[1+i] = optScore - i
+		}
+		if c := x.answer(t, options[:]...); c != optUsual {
+			x.rescored--
+			x.setScore(score(optScore - c))
+			x.changes++
+			x.note("sections are %v now", score(optScore-c))
+		}
+	case at == unsafe.Pointer(&x.rw.steals) && x.stolen > 0:
+		if x.answer(t, optUsual, optSteal) != optUsual {
+			x.stolen--
+			x.rw.steals.v.Store(stealsWord(uint16(x.clock>>lookUnit)+lookUnits, 1))
+			x.note("the first waiter may be passed once")
+		}
 	}
 }
 
@@ -887,7 +916,7 @@ func (x *explorer) noteAccess(t *thread, at unsafe.Pointer, before, after uint64
 			return [...]string{"waiting", "granted", "dismissed", "cancelled"}[s&3]
 		}
 	}
-	does := [...]string{opLoad: "load", opStore: "store", opAdd: "add", opAnd: "and", opOr: "or", opSwap: "swap", opCAS: "cas"}[t.op]
+	does := [...]string{opLoad: "load", opStore: "store", opAdd: "add", opAnd: "and", opOr: "or", opCAS: "cas"}[t.op]
 	if before == after {
 		x.note("%-5s %s: %s", does, what, value(before, 16))
 	} else {
@@ -946,9 +975,9 @@ func (x *explorer) hashGuarded() uint64 {
 // hash is of the state of the run: the lock, the waiters, and what each thread may
 // remember.
 func (x *explorer) hash() uint64 {
-	h := mix(x.rw.count.v.Load(), uint64(x.rw.owner.v.Load()))
+	h := mix(mix(0, x.rw.count.v.Load()), uint64(x.rw.owner.v.Load()))
 	h = mix(mix(h, uint64(x.rw.ctl.v.Load())<<32|uint64(x.rw.steals.v.Load())), x.hashGuarded())
-	h = mix(mix(h, uint64(x.clock)), uint64(x.jumped)<<16|uint64(x.unlikely)<<8|uint64(x.rescored))
+	h = mix(mix(h, uint64(x.clock)), uint64(x.jumped)<<32|uint64(x.unlikely)<<24|uint64(x.rescored)<<16|uint64(x.stolen)<<8|uint64(x.looked))
 	for _, v := range waiterPool.free {
 		h = mix(h, x.index(v.(*waiter)))
 	}
@@ -958,6 +987,9 @@ func (x *explorer) hash() uint64 {
 		}
 		flags := uint64(t.op)<<8 | truth(t.done)<<3 | truth(t.begun)<<2 | truth(t.op == opPause && t.seen == x.changes)<<1 | truth(x.holder == t)
 		h = mix(mix(h, t.past), flags)
+		if t.owner != nil {
+			h = mix(h, uint64(t.owner.id))
+		}
 	}
 	if x.bound >= 0 && x.current != nil {
 		h = mix(h, uint64(x.current.id))

@@ -46,7 +46,6 @@ const (
 	opAdd
 	opAnd
 	opOr
-	opSwap
 	opCAS
 	opLock
 	opPark
@@ -82,9 +81,6 @@ func (w *word64) Store(n uint64)      { w.access(opStore, func() uint64 { w.v.St
 func (w *word64) Add(d uint64) uint64 { return w.access(opAdd, func() uint64 { return w.v.Add(d) }) }
 func (w *word64) And(m uint64) uint64 { return w.access(opAnd, func() uint64 { return w.v.And(m) }) }
 func (w *word64) Or(m uint64) uint64  { return w.access(opOr, func() uint64 { return w.v.Or(m) }) }
-func (w *word64) Swap(n uint64) uint64 {
-	return w.access(opSwap, func() uint64 { return w.v.Swap(n) })
-}
 
 func (w *word64) CompareAndSwap(old, n uint64) bool {
 	return w.access(opCAS, func() uint64 { return truth(w.v.CompareAndSwap(old, n)) }) != 0
@@ -101,9 +97,6 @@ func (w *word32) Store(n uint32)      { w.access(opStore, func() uint32 { w.v.St
 func (w *word32) Add(d uint32) uint32 { return w.access(opAdd, func() uint32 { return w.v.Add(d) }) }
 func (w *word32) And(m uint32) uint32 { return w.access(opAnd, func() uint32 { return w.v.And(m) }) }
 func (w *word32) Or(m uint32) uint32  { return w.access(opOr, func() uint32 { return w.v.Or(m) }) }
-func (w *word32) Swap(n uint32) uint32 {
-	return w.access(opSwap, func() uint32 { return w.v.Swap(n) })
-}
 
 func (w *word32) CompareAndSwap(old, n uint32) bool {
 	return w.access(opCAS, func() uint32 { return uint32(truth(w.v.CompareAndSwap(old, n))) }) != 0
@@ -119,10 +112,6 @@ func (w *wordPtr) Load() uintptr   { return w.access(opLoad, w.v.Load) }
 func (w *wordPtr) Store(n uintptr) { w.access(opStore, func() uintptr { w.v.Store(n); return 0 }) }
 func (w *wordPtr) Or(m uintptr) uintptr {
 	return w.access(opOr, func() uintptr { return w.v.Or(m) })
-}
-
-func (w *wordPtr) Swap(n uintptr) uintptr {
-	return w.access(opSwap, func() uintptr { return w.v.Swap(n) })
 }
 
 func (w *wordPtr) CompareAndSwap(old, n uintptr) bool {
@@ -190,9 +179,8 @@ func (p *pool) Put(v any) {
 // random gives no chances away: who is to spin one time in so many never does.
 func random() uint32 { return 1 }
 
-// Each of these bounds how often a spinner looks in vain. Here it looks anew only
-// if something has changed meanwhile, so the least that leaves all ways open is
-// enough.
+// Each of these bounds how often a spinner looks in vain. Here it looks anew if
+// something has changed meanwhile, and some times though nothing has.
 const (
 	writerRounds  = 1
 	claimRounds   = 1

@@ -149,7 +149,7 @@ func (rw *RWMutex) leaveWriters(w *waiter) {
 		return
 	}
 	rw.writers = nil
-	if w.next != rw.head && w.next != w {
+	if w.next != rw.head {
 		rw.writers = w.next
 	}
 }

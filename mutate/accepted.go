@@ -53,8 +53,8 @@ func parseAccepted(text string) ([]accepted, error) {
 }
 
 // complaints returns what is wrong with results, given what is accepted:
-// survivors that are not, and accepted ones that are caught or are no mutants
-// any more. known are all mutants there are, whether run or not, and files those
+// survivors that are not, accepted ones that are caught or are no mutants any more,
+// and faults whose tests end in another way than to pass or fail. known are all mutants there are, whether run or not, and files those
 // whose mutants they are.
 func complaints(results []result, list []accepted, known map[string]*mutant, files []string) (wrong []string) {
 	reasons := map[string]accepted{}
@@ -80,6 +80,8 @@ func complaints(results []result, list []accepted, known map[string]*mutant, fil
 		switch {
 		case r.Status == survived && !ok:
 			wrong = append(wrong, r.Name+": survived: "+r.Change)
+		case r.Status == invalid && (r.file == "fault" || r.file == "order"):
+			wrong = append(wrong, r.Name+": its test does not tell: "+r.Test)
 		case r.Status == caught && ok:
 			wrong = append(wrong, r.Name+": accepted as "+a.kind+", and now caught by "+r.Test)
 		}

@@ -42,10 +42,12 @@ var stages = []stage{
 // A report is how a run of tests went.
 type report struct {
 	failed bool
-	how    string // fails, hangs or crashes
+	how    string // fails, hangs (below) or crashes
 	test   string // the first that failed
 	output string
 }
+
+const hangs = "hangs"
 
 // What became of a mutant.
 const (
@@ -74,7 +76,7 @@ func judge(m *mutant, stages []stage, run func(s stage, only string) report) res
 		if !rep.failed {
 			continue
 		}
-		if s.again {
+		if s.again || rep.how == hangs { // a busy machine can make a test hang
 			if rep.test == "" || !run(s, rep.test).failed {
 				if rep = run(s, ""); !rep.failed {
 					continue
@@ -108,7 +110,7 @@ func read(output string, failed, ended bool) report {
 	}
 	rep.how = "crashes"
 	if ended {
-		rep.how = "hangs"
+		rep.how = hangs
 	}
 	return rep
 }

@@ -101,6 +101,8 @@ func TestComplaints(t *testing.T) {
 		known[name] = &mu
 		results = append(results, result{mutant: mu, Status: status})
 	}
+	hanging := mutant{Name: "fault:one", file: "fault"}
+	results = append(results, result{mutant: hanging, Status: invalid, Test: "hung"})
 	var list []accepted
 	for _, n := range []string{"f.go:g:bits:1", "f.go:g:bits:3", "f.go:g:bits:5", "f.go:g:bits:8", "other.go:g:bits:1"} {
 		list = append(list, accepted{n, "policy", "a -> b", "because"})
@@ -114,6 +116,7 @@ func TestComplaints(t *testing.T) {
 		"f.go:g:bits:7: accepted as a -> c, and now is a -> b",
 		"f.go:g:bits:7: survived",
 		"f.go:g:bits:8: accepted, and there is no such mutant any more",
+		"fault:one: its test does not tell: hung",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d complaints: %q", len(got), got)
