@@ -40,7 +40,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{"nothing fails", runs{}, survived, "", "", "first second"},
 		{"the first stage", runs{"first": {fail}}, caught, "first", "fails", "first"},
-		{"a hang", runs{"first": {hang}}, caught, "first", "hangs", "first"},
+		{"a hang", runs{"first": {hang, hang}}, caught, "first", "hangs", "first first"},
+		{"a hang that does not come again", runs{"first": {hang}}, survived, "", "", "first first second"},
 		{"the second, and alone", runs{"second": {fail}, "second TestX": {fail}}, caught, "second", "fails", "first second second/TestX"},
 		{"once", runs{"second": {fail}}, survived, "", "", "first second second/TestX second"},
 		{"again, not alone", runs{"second": {fail, fail}}, caught, "second", "fails", "first second second/TestX second"},

@@ -29,6 +29,7 @@ type toy struct {
 	state    state
 	released chan struct{} // closed by the next release
 	left     bool          // the fault leavesHandoff
+	waiting  int
 }
 
 // A fault is what is wrong with a toy. Those that are not always there come with
@@ -60,13 +61,14 @@ const (
 	timedEarly           fault = "a timed call fails before its time"
 	timedInVain          fault = "a timed call fails on a free lock"
 	leavesHandoff        fault = "a timed call in vain leaves handoff behind"
+	triesGiveWay         fault = "a try fails while anybody waits, of whatever age"
 )
 
 var faults = []fault{
 	readerPassesWriter, writerPassesReaders, writerPassesWriter, urgentPassesReaders, readersExclude,
 	tryLockInVain, tryRLockInVain, tryLockBlind, tryRLockEmpty, downgradeGap, downgradeKeepsWriter,
 	unlockLate, runlockLate, unlockTwice, runlockTwice, cancelledHasIt, cancelledTakes, cancelledLater,
-	endedTakes, otherError, timedEarly, timedInVain, leavesHandoff,
+	endedTakes, otherError, timedEarly, timedInVain, leavesHandoff, triesGiveWay,
 }
 
 func (l *toy) is(f fault) bool { return l.fault == f }
@@ -94,7 +96,7 @@ func (l *toy) try(write bool) bool {
 		l.left = false
 		return false
 	}
-	ok := l.free(write)
+	ok := l.free(write) && !(l.is(triesGiveWay) && l.waiting > 0)
 	if ok {
 		l.have(write)
 	}
@@ -114,10 +116,18 @@ func (l *toy) wait(write bool, end <-chan struct{}) bool {
 			l.released = make(chan struct{})
 		}
 		released := l.released
+		l.waiting++
 		l.mu.Unlock()
+		ended := false
 		select {
 		case <-released:
 		case <-end:
+			ended = true
+		}
+		l.mu.Lock()
+		l.waiting--
+		l.mu.Unlock()
+		if ended {
 			return false
 		}
 	}
@@ -348,41 +358,52 @@ func TestModel(t *testing.T) {
 		call     call
 		failed   bool
 	}
+	const young, old = writerMayBeDue - 1, writerMayBeDue // of the first call, when a later one ends
 	for name, tt := range map[string]struct {
 		ops  []op
 		want porcupine.CheckResult
+		age  time.Duration
 	}{
-		"one after the other":       {[]op{{1, 2, lock, false}, {3, 4, unlock, false}, {5, 6, lock, false}}, porcupine.Ok},
-		"readers together":          {[]op{{1, 2, rlock, false}, {3, 4, rlock, false}}, porcupine.Ok},
-		"two writers":               {[]op{{1, 2, lock, false}, {3, 4, lock, false}}, porcupine.Illegal},
-		"writer and reader":         {[]op{{1, 2, lockUrgent, false}, {3, 4, rlock, false}}, porcupine.Illegal},
-		"reader and writer":         {[]op{{1, 2, rlocker, false}, {3, 4, lock, false}}, porcupine.Illegal},
-		"waited for the unlock":     {[]op{{1, 2, lock, false}, {3, 6, lock, false}, {4, 5, unlock, false}}, porcupine.Ok},
-		"before the unlock":         {[]op{{1, 2, lock, false}, {3, 4, lock, false}, {5, 6, unlock, false}}, porcupine.Illegal},
-		"try on a free lock":        {[]op{{1, 2, tryLock, true}}, porcupine.Illegal},
-		"try on a held lock":        {[]op{{1, 2, rlock, false}, {3, 4, tryLock, true}}, porcupine.Ok},
-		"try beside readers":        {[]op{{1, 2, rlock, false}, {3, 4, tryRLock, true}}, porcupine.Illegal},
-		"try beside a writer":       {[]op{{1, 2, lock, false}, {3, 4, tryRLock, true}}, porcupine.Ok},
-		"try beside a call":         {[]op{{1, 4, rlock, false}, {2, 3, tryLock, true}, {5, 6, runlock, false}, {7, 8, lock, false}}, porcupine.Ok},
-		"try beside a failed call":  {[]op{{1, 4, lockContext, true}, {2, 3, tryRLock, true}}, porcupine.Ok},
-		"try beside an unlock":      {[]op{{1, 2, lock, false}, {3, 6, unlock, false}, {4, 5, tryLock, true}}, porcupine.Ok},
-		"try after an unlock":       {[]op{{1, 2, lock, false}, {3, 4, unlock, false}, {5, 6, tryLock, true}}, porcupine.Illegal},
-		"two tries":                 {[]op{{1, 3, tryLock, true}, {2, 4, tryLock, true}}, porcupine.Illegal},
-		"time on a free lock":       {[]op{{1, 2, tryLockFor, true}}, porcupine.Illegal},
-		"time on a held lock":       {[]op{{1, 2, rlock, false}, {3, 4, tryLockFor, true}}, porcupine.Ok},
-		"context on a free lock":    {[]op{{1, 2, rlockContext, true}, {3, 4, lock, false}}, porcupine.Ok},
-		"failed and held":           {[]op{{1, 2, lockContext, true}, {3, 4, unlock, false}}, porcupine.Illegal},
-		"downgrade":                 {[]op{{1, 2, lock, false}, {3, 4, downgrade, false}, {5, 6, rlock, false}, {7, 8, runlock, false}, {9, 10, runlock, false}, {11, 12, lock, false}}, porcupine.Ok},
-		"writer in a downgrade":     {[]op{{1, 2, lock, false}, {3, 8, downgrade, false}, {4, 5, lock, false}, {6, 7, unlock, false}, {9, 10, runlock, false}}, porcupine.Illegal},
-		"downgrade of nothing":      {[]op{{1, 2, rlock, false}, {3, 4, downgrade, false}}, porcupine.Illegal},
-		"one reader too many out":   {[]op{{1, 2, rlock, false}, {3, 4, runlock, false}, {5, 6, rlockerUnlock, false}}, porcupine.Illegal},
-		"a waiting call that fails": {[]op{{1, 2, lock, true}}, porcupine.Illegal},
+		"one after the other":       {[]op{{1, 2, lock, false}, {3, 4, unlock, false}, {5, 6, lock, false}}, porcupine.Ok, 0},
+		"readers together":          {[]op{{1, 2, rlock, false}, {3, 4, rlock, false}}, porcupine.Ok, 0},
+		"two writers":               {[]op{{1, 2, lock, false}, {3, 4, lock, false}}, porcupine.Illegal, 0},
+		"writer and reader":         {[]op{{1, 2, lockUrgent, false}, {3, 4, rlock, false}}, porcupine.Illegal, 0},
+		"reader and writer":         {[]op{{1, 2, rlocker, false}, {3, 4, lock, false}}, porcupine.Illegal, 0},
+		"waited for the unlock":     {[]op{{1, 2, lock, false}, {3, 6, lock, false}, {4, 5, unlock, false}}, porcupine.Ok, 0},
+		"before the unlock":         {[]op{{1, 2, lock, false}, {3, 4, lock, false}, {5, 6, unlock, false}}, porcupine.Illegal, 0},
+		"try on a free lock":        {[]op{{1, 2, tryLock, true}}, porcupine.Illegal, 0},
+		"try on a held lock":        {[]op{{1, 2, rlock, false}, {3, 4, tryLock, true}}, porcupine.Ok, 0},
+		"try beside readers":        {[]op{{1, 2, rlock, false}, {3, 4, tryRLock, true}}, porcupine.Illegal, 0},
+		"try beside a writer":       {[]op{{1, 2, lock, false}, {3, 4, tryRLock, true}}, porcupine.Ok, 0},
+		"try beside a call":         {[]op{{1, 4, rlock, false}, {2, 3, tryLock, true}, {5, 6, runlock, false}, {7, 8, lock, false}}, porcupine.Ok, 0},
+		"beside an old writer":      {[]op{{1, 4, lockContext, true}, {2, 3, tryRLock, true}}, porcupine.Ok, old},
+		"beside a young writer":     {[]op{{1, 4, lockContext, true}, {2, 3, tryRLock, true}}, porcupine.Illegal, young},
+		"the same, for a writer":    {[]op{{1, 4, lockContext, true}, {2, 3, tryLock, true}}, porcupine.Illegal, young},
+		"the same, with a time":     {[]op{{1, 4, lockContext, true}, {2, 3, tryLockFor, true}}, porcupine.Illegal, young},
+		"beside an urgent writer":   {[]op{{1, 4, lockUrgent, false}, {2, 3, tryRLock, true}}, porcupine.Ok, 0},
+		"beside an old reader":      {[]op{{1, 4, rlockContext, true}, {2, 3, tryRLock, true}}, porcupine.Ok, readerMayBeDue},
+		"beside a young reader":     {[]op{{1, 4, rlockContext, true}, {2, 3, tryRLock, true}}, porcupine.Illegal, readerMayBeDue - 1},
+		"beside a try":              {[]op{{1, 4, tryLock, true}, {2, 3, tryLock, true}}, porcupine.Illegal, old},
+		"try beside an unlock":      {[]op{{1, 2, lock, false}, {3, 6, unlock, false}, {4, 5, tryLock, true}}, porcupine.Ok, 0},
+		"try after an unlock":       {[]op{{1, 2, lock, false}, {3, 4, unlock, false}, {5, 6, tryLock, true}}, porcupine.Illegal, 0},
+		"two tries":                 {[]op{{1, 3, tryLock, true}, {2, 4, tryLock, true}}, porcupine.Illegal, 0},
+		"time on a free lock":       {[]op{{1, 2, tryLockFor, true}}, porcupine.Illegal, 0},
+		"time on a held lock":       {[]op{{1, 2, rlock, false}, {3, 4, tryLockFor, true}}, porcupine.Ok, 0},
+		"context on a free lock":    {[]op{{1, 2, rlockContext, true}, {3, 4, lock, false}}, porcupine.Ok, 0},
+		"failed and held":           {[]op{{1, 2, lockContext, true}, {3, 4, unlock, false}}, porcupine.Illegal, 0},
+		"downgrade":                 {[]op{{1, 2, lock, false}, {3, 4, downgrade, false}, {5, 6, rlock, false}, {7, 8, runlock, false}, {9, 10, runlock, false}, {11, 12, lock, false}}, porcupine.Ok, 0},
+		"writer in a downgrade":     {[]op{{1, 2, lock, false}, {3, 8, downgrade, false}, {4, 5, lock, false}, {6, 7, unlock, false}, {9, 10, runlock, false}}, porcupine.Illegal, 0},
+		"downgrade of nothing":      {[]op{{1, 2, rlock, false}, {3, 4, downgrade, false}}, porcupine.Illegal, 0},
+		"one reader too many out":   {[]op{{1, 2, rlock, false}, {3, 4, runlock, false}, {5, 6, rlockerUnlock, false}}, porcupine.Illegal, 0},
+		"a waiting call that fails": {[]op{{1, 2, lock, true}}, porcupine.Illegal, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var history []porcupine.Operation
+			began := time.Now()
 			for i, o := range tt.ops {
 				history = append(history, porcupine.Operation{
-					ClientId: i, Input: input{call: o.call}, Call: o.from, Output: answer{failed: o.failed}, Return: o.to,
+					ClientId: i, Input: input{call: o.call}, Call: o.from, Return: o.to,
+					Output: answer{failed: o.failed, began: began, ended: began.Add(tt.age)},
 				})
 			}
 			markBeside(history)

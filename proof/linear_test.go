@@ -47,7 +47,7 @@ type seen struct {
 	mu                    sync.Mutex
 	histories, operations int
 	taken, failed         [numCalls]int
-	exactVain             int // tries that failed with nobody waiting beside them
+	exactVain             int // tries that failed with nobody beside them that may have kept them out
 	longest               int // operations in one history
 }
 
@@ -71,7 +71,7 @@ func (s *seen) add(history []porcupine.Operation) {
 }
 
 func (s *seen) String() string {
-	return fmt.Sprintf("%d histories, %d calls, up to %d in one; %d tries in vain with nobody waiting beside them",
+	return fmt.Sprintf("%d histories, %d calls, up to %d in one; %d tries in vain with nobody beside them that may have kept them out",
 		s.histories, s.operations, s.longest, s.exactVain)
 }
 

@@ -3,6 +3,7 @@ package proof
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -71,19 +72,42 @@ var calls = [numCalls]struct {
 	downgrade:     {"Downgrade", givesDown, releases},
 }
 
-// mayWait tells whether a call in progress may keep others out of a lock that it
-// does not hold: one that waits passes through the count, and is not to be passed
-// when it has waited its time.
+// mayWait tells whether a call may wait for the lock.
 func (c call) mayWait() bool {
 	p := calls[c].patience
 	return p != tries && p != releases
 }
 
+// For so long a waiter may be passed at the least: at the first of these times from
+// its call it may be its turn, and keep others out. One of LockUrgent's may at once.
+const (
+	readerMayBeDue = 100 * time.Microsecond
+	writerMayBeDue = 500 * time.Microsecond
+)
+
+// keepsOut tells whether a call in progress, which began before the time of age, may
+// keep a call out of a lock that it does not hold itself. A reader that passes through
+// the count keeps writers out.
+func (c call) keepsOut(other call, age time.Duration) bool {
+	reads := calls[c].effect == takesRead
+	switch {
+	case !c.mayWait():
+		return false
+	case c == lockUrgent, reads && calls[other].effect == takesWrite:
+		return true
+	case reads:
+		return age >= readerMayBeDue
+	}
+	return age >= writerMayBeDue
+}
+
 // An answer is what a call came back with.
 type answer struct {
 	failed bool   // it did not get the lock
-	beside bool   // a call that may wait was in progress at the same time as this
+	beside bool   // a call that may have kept it out was in progress at the same time as this
 	wrong  string // what is wrong with it whatever the others did
+
+	began, ended time.Time
 }
 
 // state is a sequential reader-writer lock.

@@ -253,9 +253,11 @@ type recorder struct {
 // else begins has the smaller number, and nothing else is certain of clocks of
 // several processors.
 func (r *recorder) record(in input, do func() answer) (ok bool) {
+	began := time.Now()
 	from := r.clock.Add(1)
 	a := do()
 	to := r.clock.Add(1)
+	a.began, a.ended = began, time.Now()
 	r.history = append(r.history, porcupine.Operation{ClientId: r.id, Input: in, Call: from, Output: a, Return: to})
 	return !a.failed
 }
@@ -422,7 +424,8 @@ func (p *program) run(l locker) ([]porcupine.Operation, error) {
 	return history, nil
 }
 
-// markBeside finds out beside which answers others were waiting.
+// markBeside finds out beside which answers there were others that may have kept the
+// call out.
 func markBeside(history []porcupine.Operation) {
 	for i := range history {
 		op := &history[i]
@@ -431,7 +434,8 @@ func markBeside(history []porcupine.Operation) {
 			continue
 		}
 		for j, other := range history {
-			if j != i && other.Input.(input).mayWait() && other.Call <= op.Return && op.Call <= other.Return {
+			age := a.ended.Sub(other.Output.(answer).began)
+			if j != i && other.Call <= op.Return && op.Call <= other.Return && other.Input.(input).keepsOut(op.Input.(input).call, age) {
 				a.beside = true
 			}
 		}
