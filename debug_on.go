@@ -18,7 +18,7 @@ import (
 //
 // All of it is guarded by debugMu. That would order for the race detector what
 // the lock leaves unordered, so it is used between raceIgnore and raceLeave only,
-// by functions marked norace that use no map, no copy and no package but sync
+// by functions marked norace that use no map, no copy and no package but runtime, sync
 // and weak there. What they find is put into words when they are done
 // (debug_report.go). Under waitLock nothing of this runs; under debugMu waitLock
 // may be taken.

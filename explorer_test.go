@@ -576,7 +576,8 @@ func (x *explorer) stepped(at unsafe.Pointer, before, after uint64) {
 	case at == unsafe.Pointer(&x.rw.owner) && t.op == opStore && x.writer != t:
 		x.fail("stores an owner though the lock is another's")
 	case w != nil && t.op == opStore && after != waiting:
-		w.thread.told = true
+		// Not by itself before it has queued.
+		w.thread.told = w.thread.told || w.thread != t || w.w.taken > 0 || w.w.promised > 0
 		if after == granted {
 			x.told(t, w)
 		}

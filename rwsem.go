@@ -49,10 +49,11 @@ const (
 	// flagClaim: a writer that is awake waits for the readers to drain. It is
 	// a request to arriving readers, which step back for a moment and then
 	// take the lock all the same, so that a claimant that lost its processor
-	// holds up nobody for long. Set by writers that spin; cleared by them, by
-	// any writer that takes the lock on a slow path or by a try, by who stepped
-	// back for a claimant that did not come, and when another waiter becomes the
-	// first. It may be lost.
+	// holds up nobody for long. Set by writers that spin, a woken first waiter
+	// among them; cleared by them, by any writer that takes the lock on a slow
+	// path or by a try, by who stepped back for a claimant that did not come, when
+	// another waiter becomes the first, and when the list empties by a cancel. It
+	// may be lost.
 	flagClaim = 1 << 4
 
 	// writerMask is all of the count that a writer is: writerLocked, and its
@@ -133,7 +134,7 @@ const (
 //
 // A goroutine that holds it for reading must not call RLock again while
 // another may call Lock: once the first waiter, a writer, has waited its handoff
-// time (half a millisecond by default, and up to 0.1 ms more) new readers
+// time (half a millisecond by default, and 0.2 ms more at the most) new readers
 // wait behind it, the second RLock among them. Up to that time a blocked Lock does
 // not keep new readers out, where [sync.RWMutex] keeps them out at once.
 //

@@ -32,11 +32,11 @@ var stages = []stage{
 	{name: "faults", tags: "rwsemhooks", run: `^TestFault`, skip: notTheLocks + "|" + timed},
 	{name: "units", tags: "rwsemhooks", run: `.`, skip: `^Test(Fault|Step)|` + notTheLocks + "|" + timed, again: true},
 	{name: "narrow", tags: "purego,rwsemnarrow", run: `^TestFaultNarrow`, again: true},
-	{name: "explore", tags: "purego,rwsemexplore", run: `^TestExplore`, needs: "TestExplore"},
+	{name: "explore", tags: "purego,rwsemexplore", run: `^TestExplore$`, needs: "TestExplore"},
 	{name: "ownercount", tags: "purego,rwsem_ownercount", run: `^Test(FaultOwnIdentity|FaultMadeUpOwner|MisuseOfOther|Owner|Downgrade|Tries)`, again: true},
 	{name: "named", run: `.`, skip: notTheLocks + "|" + timed, again: true},
 	{name: "timed", tags: "rwsemhooks", run: timed, again: true},
-	{name: "timed, named", run: timed, again: true},
+	{name: "timednamed", run: timed, again: true},
 }
 
 // A report is how a run of tests went.

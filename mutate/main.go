@@ -47,6 +47,7 @@ type options struct {
 	json   string
 	again  string
 	log    string
+	stages string
 }
 
 func main() {
@@ -61,6 +62,7 @@ func main() {
 	flag.StringVar(&o.json, "json", "", "write what became of each to `file`, a line for each")
 	flag.StringVar(&o.again, "again", "", "only those that were not caught, says `file` of an earlier -json")
 	flag.StringVar(&o.log, "log", "", "write to this `directory` the output of the test that caught each")
+	flag.StringVar(&o.stages, "stages", "", "run only these `stages` of the tests for Go files, of "+stageNames())
 	flag.Parse()
 	if *files != "" {
 		o.files = strings.Split(*files, ",")
@@ -166,7 +168,11 @@ func run(ctx context.Context, o options, out, progress io.Writer) ([]string, err
 			asm[asmTags(m.file)] = ""
 		}
 	}
-	present, err := l.present(stages)
+	wanted, err := o.wanted(stages)
+	if err != nil {
+		return nil, err
+	}
+	present, err := l.present(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -259,6 +265,29 @@ func (o options) choose(all []*mutant) ([]*mutant, error) {
 		slices.SortFunc(selected, func(a, b *mutant) int { return cmp.Compare(hash(a), hash(b)) })
 	}
 	return selected, nil
+}
+
+// wanted are the stages that are named, all if none is.
+func (o options) wanted(all []stage) (some []stage, err error) {
+	if o.stages == "" {
+		return all, nil
+	}
+	for name := range strings.SplitSeq(o.stages, ",") {
+		i := slices.IndexFunc(all, func(s stage) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no such stage: %q; there are %s", name, stageNames())
+		}
+		some = append(some, all[i])
+	}
+	return some, nil
+}
+
+func stageNames() string {
+	var names []string
+	for _, s := range stages {
+		names = append(names, s.name)
+	}
+	return strings.Join(names, ",")
 }
 
 // present are the stages that there are tests for.
