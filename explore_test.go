@@ -473,7 +473,7 @@ func guardPlans(full bool) (plans []planned) {
 
 // How many runs a program may take before it counts as not exhausted.
 const (
-	quickRuns = 250_000
+	quickRuns = 500_000
 	fullRuns  = 5_000_000
 )
 

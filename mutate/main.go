@@ -77,6 +77,9 @@ func main() {
 		o.only, err = regexp.Compile(*only)
 	}
 	if err == nil {
+		_, err = o.wanted(stages)
+	}
+	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		var wrong []string
