@@ -8,8 +8,9 @@ import "time"
 // SetDebugHandler has h called with each report of the debug build, in place of
 // the end of the process; nil brings that back. The call that was reported goes
 // on when h returns, but for an Unlock, RUnlock or Downgrade by mistake, which
-// then does nothing. h may be called by several goroutines at a time, and may use
-// locks: it is not reported on itself. Other builds call nothing.
+// then does nothing. h may be called by several goroutines at a time, that of the
+// call or, for a long wait, another one, and may end them. It may use locks: it is
+// not reported on itself. Other builds call nothing.
 func SetDebugHandler(h func(report string)) { debugSetHandler(h) }
 
 // SetMaxWait has the debug build report, once, each call that has waited for a

@@ -54,8 +54,8 @@ func parseAccepted(text string) ([]accepted, error) {
 
 // complaints returns what is wrong with results, given what is accepted:
 // survivors that are not, accepted ones that are caught or are no mutants any more,
-// and faults whose tests end in another way than to pass or fail. known are all mutants there are, whether run or not, and files those
-// whose mutants they are.
+// and faults whose tests end in another way than to pass or fail. known are all
+// mutants there are, whether run or not, and files those whose mutants they are.
 func complaints(results []result, list []accepted, known map[string]*mutant, files []string) (wrong []string) {
 	reasons := map[string]accepted{}
 	for _, a := range list {
